@@ -56,7 +56,8 @@ static bool names_one(const OpRow *row, const char *at, const char *end) {
     SaveItem item;
     const char *const word_end = at + strcspn(at, " ,/");
     if (end == at || parse_item(row, at, &item) != end || !names_conditions(row, word_end, end)) return false;
-    return item.arg >= 0 || (word_end - at <= 7 && item.result >= 0 && item.result < row->n_out);
+    return item.arg >= 0 ||
+           (word_end - at <= 7 && item.result >= 0 && item.result < (row->returns_list ? MAX_OUTS : row->n_out));
 }
 
 Status saves_check(const OpRow *row) {

@@ -18,4 +18,7 @@ typedef struct SaveSpec {
 void saves_parse(const OpRow *row, SaveSpec *plan); /* into one without items; skips what saves_check refuses */
 Status saves_check(const OpRow *row);               /* of a user's op: raises ST_ARGUMENT where it is no such list */
 
+/* Is there a gradient of a result like this? A number's is none: it is a constant to what it is used in. */
+static inline bool result_has_gradient(const Meta *meta) { return dtype_is_float(meta->dtype) && !meta->wrapped; }
+
 #endif

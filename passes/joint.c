@@ -16,6 +16,7 @@
  * expanded in program order, each through what stands before it: with create_graph, a later one
  * differentiates the earlier one's ops. What regions made is then computed again (recompute.c). */
 #include "ir/meta_rules.h"
+#include "ir/saves.h"
 #include "passes/internal.h"
 #include "passes/recompute.h"
 #include "runtime/base/error.h"
@@ -72,7 +73,7 @@ static void mark(Tape *tape) {
     for (Node *node = tape->graph->first; node && node != tape->end; node = node->next) {
         if (!any_wanted(tape, node) || !differentiable(node)) continue;
         for (int i = 0; i < node->n_outs; i++)
-            if (dtype_is_float(node->outs[i].base.meta->dtype)) tape->wanted[node->outs[i].id] = true;
+            if (result_has_gradient(node->outs[i].base.meta)) tape->wanted[node->outs[i].id] = true;
     }
 }
 
@@ -184,8 +185,17 @@ static Status apply_rule(Tape *tape, Node *node) {
         result_meta[i] = results[i]->meta;
     }
     const OpRow *const row = node->row->alias_of ? node->row->alias_of : node->row;
-    Deriv deriv = {&tape->graph->builder, row,     node->args, results, grad_out, needs, arg_meta,
-                   result_meta,           grad_in, grad_list,  NULL,    false};
+    Deriv deriv = {.b = &tape->graph->builder,
+                   .row = row,
+                   .args = node->args,
+                   .results = results,
+                   .grad_out = grad_out,
+                   .needs = needs,
+                   .arg_meta = arg_meta,
+                   .result_meta = result_meta,
+                   .grad_in = grad_in,
+                   .grad_list = grad_list,
+                   .n_results = node->n_outs};
     if (row->flags & OPF_flow) TRY(enter_flow(tape, node, &deriv));
     const Status status = deriv_rule(row)(&deriv);
     if (UNLIKELY(status != ST_OK && deriv.eager_only && tape->graph->trial))

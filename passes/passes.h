@@ -143,6 +143,7 @@ typedef struct Deriv {
     Val **grad_in;         /* by argument; lists: grad_list */
     Val **grad_list;       /* for a Tensor[] argument: one per element */
     const DerivFlow *flow; /* of control flow; else NULL */
+    int n_results;         /* of results, grad_out, result_meta */
     bool eager_only;       /* gets: the error is that a graph cannot say what eager's rule does */
 } Deriv;
 typedef Status DerivFn(Deriv *d);

@@ -229,8 +229,18 @@ bool sn_needs_grad(sn_frame *f, int input) {
 
 sn_tensor *sn_grad_of(sn_frame *f, int output) {
     if (f && f->deriv)
-        return deriv_index(f, "output", output, f->deriv->row->n_out) ? (sn_tensor *)f->deriv->grad_out[output] : NULL;
+        return deriv_index(f, "output", output, f->deriv->n_results) ? (sn_tensor *)f->deriv->grad_out[output] : NULL;
     return has_custom(f) ? custom_grad_of(f, output) : NULL;
+}
+
+/* Kept past the end of the frame's scope; whoever made the frame gives it to the scope outside. */
+static Status set_gradient(const sn_frame *f, const Meta *meta, sn_tensor *grad, int input, Val **to) {
+    if (!meta_same_sizes(meta, grad->base.meta) || meta->dtype != grad->base.meta->dtype)
+        return error_raise(ST_SHAPE, "%s: the gradient of input %d must have its sizes and dtype", f->what, input);
+    tensor_retain(grad);
+    if (*to) tensor_release((sn_tensor *)*to);
+    *to = &grad->base;
+    return ST_OK;
 }
 
 static Status set_deriv(sn_frame *f, int input, sn_tensor *grad) {
@@ -238,13 +248,29 @@ static Status set_deriv(sn_frame *f, int input, sn_tensor *grad) {
     TRY(error_pending());
     if (!deriv_index(f, "input", input, d->row->n_params)) return error_pending();
     if (!grad || !d->needs[input]) return ST_OK;
-    const Meta *const meta = d->arg_meta[input];
-    if (!meta_same_sizes(meta, grad->base.meta) || meta->dtype != grad->base.meta->dtype)
-        return error_raise(ST_SHAPE, "%s: the gradient of input %d must have its sizes and dtype", f->what, input);
-    tensor_retain(grad); /* past the end of the frame's scope; whoever made the frame gives it to
-                            the scope outside */
-    d->grad_in[input] = &grad->base;
-    return ST_OK;
+    if (d->args[input].kind == ARG_tensors)
+        return error_raise(ST_ARGUMENT, "%s: input %d is a list of tensors: sn_set_grad_of_item", f->what, input);
+    return set_gradient(f, d->arg_meta[input], grad, input, &d->grad_in[input]);
+}
+
+static Status set_item(sn_frame *f, int input, int item, sn_tensor *grad) {
+    Deriv *const d = f->deriv;
+    TRY(error_pending());
+    if (!deriv_index(f, "input", input, d->row->n_params)) return error_pending();
+    const Arg *const list = &d->args[input];
+    if (list->kind != ARG_tensors)
+        return error_raise(ST_ARGUMENT, "%s: input %d is no list of tensors", f->what, input);
+    if (item < 0 || item >= list->n)
+        return error_raise(ST_ARGUMENT, "%s: input %d has no tensor %d; it has %d", f->what, input, item, list->n);
+    if (!grad || !d->needs[input] || !list->vals[item]) return ST_OK;
+    int at = item;
+    for (int i = 0; i < input; i++) at += d->args[i].kind == ARG_tensors ? d->args[i].n : 0;
+    return set_gradient(f, list->vals[item]->meta, grad, input, &d->grad_list[at]);
+}
+
+sn_status sn_set_grad_of_item(sn_frame *f, int input, int item, sn_tensor *grad) {
+    if (f && f->deriv) return (sn_status)set_item(f, input, item, grad);
+    return (sn_status)error_raise(ST_STATE, "%s: only derivatives of ops have lists of tensors", f ? f->what : "frame");
 }
 
 sn_status sn_set_grad_of(sn_frame *f, int input, sn_tensor *grad) {

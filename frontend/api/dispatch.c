@@ -12,7 +12,7 @@
 #include "runtime/core/tracer.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/small_array.h"
-#include "runtime/core/custom_op.h"
+#include "runtime/core/custom_results.h"
 #include "runtime/core/override.h"
 
 struct sn_op {
@@ -163,6 +163,7 @@ typedef struct Results {
     sn_value number; /* of KIND_number, instead */
     int n;
     sn_tensor *few[MAX_OUTS];
+    Arg args[MAX_ARGS]; /* normalised */
 } Results;
 
 /* Goes by results_free. */
@@ -184,7 +185,7 @@ static Status call_form(const sn_op *op, const sn_value *in, int n_in, Results *
         TRY(out_arguments(op, in, n_in, written));
         n_in -= op->row->n_out;
     }
-    Arg args[MAX_ARGS];
+    Arg *const args = results->args;
     const Arg *const given = (const Arg *)(const void *)in;
     TRY(results_alloc(op, results));
     TRY(ops_values(op->row, op->form, given, n_in));
@@ -203,8 +204,32 @@ static Status call_op(const sn_op *op, const sn_value *in, int n_in, Results *re
     return status;
 }
 
-static sn_value result_value(const sn_op *op, const Results *results, int i) {
-    return op->row->kind == KIND_number ? results->number : sn_val(results->at[i]);
+/* A number that a user's op gave: as it is; as its meta rule says it, before anything has run; or what is pending runs
+ * now. */
+static Status user_number(const sn_op *op, const Results *results, int i, sn_value *out) {
+    Arg number;
+    if (!custom_number_read(results->at[i], &number)) {
+        Arg few[MAX_OUTS], *const said = SMALL_ARRAY(few, results->n);
+        if (!said) return ST_MEMORY;
+        SMALL_ARRAY_OWNER kept = {few, said};
+        TRY(custom_numbers_said(op_dynamic(op->row), results->args, said, results->n));
+        number = said[i];
+    }
+    if (number.kind == ARG_none)
+        return number_item(op->row, &(Arg){.kind = ARG_tensor, .val = &results->at[i]->base}, out);
+    memcpy(out, &number, sizeof *out);
+    return ST_OK;
+}
+
+static Status result_value(const sn_op *op, const Results *results, int i, sn_value *out) {
+    if (op->row->kind == KIND_number) return *out = results->number, ST_OK;
+    if (custom_result_is_number(op->row, i, results->n)) return user_number(op, results, i, out);
+    return *out = sn_val(results->at[i]), ST_OK;
+}
+
+static Status set_values(const sn_op *op, const Results *results, sn_value *out) {
+    for (int i = 0; i < results->n; i++) TRY(result_value(op, results, i, &out[i]));
+    return ST_OK;
 }
 
 sn_status sn_op_call(const sn_op *op, const sn_value *in, int n_in, sn_value *out, int *n_out) {
@@ -215,8 +240,8 @@ sn_status sn_op_call(const sn_op *op, const sn_value *in, int n_in, sn_value *ou
     if (status == ST_OK && results.n > capacity)
         status =
             error_raise(ST_ARGUMENT, "%s has %d results, and out has room for %d", op->row->name, results.n, capacity);
-    for (int i = 0; out && i < capacity; i++)
-        out[i] = status == ST_OK && i < results.n ? result_value(op, &results, i) : (sn_value){.kind = SN_KIND_NONE};
+    if (status == ST_OK && out) status = set_values(op, &results, out);
+    for (int i = status == ST_OK ? results.n : 0; out && i < capacity; i++) out[i] = (sn_value){.kind = SN_KIND_NONE};
     if (n_out) *n_out = status == ST_OK ? results.n : 0;
     return (sn_status)status;
 }
@@ -226,7 +251,7 @@ sn_tensor *sn_op_call1(const sn_op *op, const sn_value *in, int n_in) {
     __attribute__((cleanup(results_free))) Results results = {.n = 0};
     const Status status = call_op(op, in, n_in, &results);
     if (status != ST_OK || !results.n) return NULL;
-    if (op->row->kind != KIND_number) return results.at[0];
+    if (op->row->kind != KIND_number && !custom_result_is_number(op->row, 0, results.n)) return results.at[0];
     error_raise(ST_ARGUMENT, "sn_op_call1: the result of %s is a number, which sn_op_call gives", op->row->name);
     return NULL;
 }
@@ -276,7 +301,7 @@ sn_status sn_op_check(const sn_op *op, const sn_op_sample *samples, int n) {
     if (error_pending() != ST_OK || entered.refused) return (sn_status)error_pending();
     if (!op || n < 0 || (n && !samples))
         return (sn_status)error_raise(ST_ARGUMENT, "sn_op_check: the op or its samples are NULL (%d samples)", n);
-    if (op->form != FORM_functional || op->row->returns_list || op->row->kind == KIND_number)
+    if (op->form != FORM_functional || (op->row->returns_list && !op_dynamic(op->row)) || op->row->kind == KIND_number)
         return (sn_status)error_raise(ST_UNSUPPORTED, "sn_op_check: %s is no functional op that returns tensors",
                                       op_form_name(op->row, op->form));
     OpCheck check = {.op = op, .row = op->row, .own = op_dynamic(op->row)};
@@ -293,7 +318,7 @@ static sn_tensor *result_so_far(sn_frame *f, int output) {
 sn_tensor *sn_result(sn_frame *f, int output) {
     if (f && f->call) return result_so_far(f, output);
     const Deriv *const deriv = f ? f->deriv : NULL;
-    if (!deriv || output < 0 || output >= deriv->row->n_out) {
+    if (!deriv || output < 0 || output >= deriv->n_results) {
         error_raise(ST_ARGUMENT, "%s: there is no result %d", f ? f->what : "frame", output);
         return NULL;
     }

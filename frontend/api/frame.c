@@ -4,6 +4,7 @@
 
 #include "frontend/api/enter.h"
 #include "runtime/core/tracer.h"
+#include "runtime/core/custom_results.h"
 #include "runtime/core/frame.h"
 #include "runtime/core/override.h"
 #include "runtime/autograd/query.h"
@@ -106,14 +107,47 @@ sn_status sn_out(sn_frame *f, int i, sn_tensor *t) {
     return SN_OK;
 }
 
+/* A number that a body gives becomes the tensor that stands for it. */
+static Status number_out(sn_frame *f, int i, sn_value value) {
+    const DynamicOp *const op = f->meta_of ? f->meta_of : f->call ? op_dynamic(f->call->row) : NULL;
+    if (!op || !custom_gives_numbers(op))
+        return error_raise(ST_UNSUPPORTED, "%s: output %d is no number: only a user's op whose schema says so has one",
+                           f->what, i);
+    Arg number;
+    memcpy(&number, &value, sizeof number);
+    if (number.kind == ARG_int) number = A_INT(tracer_int(&number));
+    if (number.kind == ARG_float) tracer_show_float(&number);
+    return (Status)sn_out(f, i, custom_number(&number));
+}
+
+sn_status sn_out_value(sn_frame *f, int i, sn_value value) {
+    API_ENTER(sn_out_value);
+    if (value.kind == SN_KIND_TENSOR) return sn_out(f, i, value.tensor);
+    if (value.kind == SN_KIND_NONE) return sn_out_none(f, i);
+    if (!f) return (sn_status)error_raise(ST_ARGUMENT, "the frame is NULL");
+    if (error_pending() != ST_OK) return (sn_status)error_pending();
+    if (value.kind != SN_KIND_INT && value.kind != SN_KIND_FLOAT && value.kind != SN_KIND_BOOL)
+        return (sn_status)error_raise(ST_ARGUMENT, "%s: output %d is %s: it is a tensor, an int, a float or a bool",
+                                      f->what, i, kind_name(value.kind));
+    return (sn_status)number_out(f, i, value);
+}
+
+static Status refuse_absent(const sn_frame *f, int i) {
+    if (f->meta_of && custom_gives_numbers(f->meta_of) && i >= 64)
+        return error_raise(ST_UNSUPPORTED, "%s: output %d can't be left to the values: only one of the first 64 can",
+                           f->what, i);
+    return error_raise(ST_UNSUPPORTED,
+                       "%s: output %d can't be absent: it is no compiled function's, nor a number in a meta rule",
+                       f->what, i);
+}
+
 sn_status sn_out_none(sn_frame *f, int i) {
     if (!f) return (sn_status)error_raise(ST_ARGUMENT, "the frame is NULL");
     if (error_pending() != ST_OK) return (sn_status)error_pending();
     if (i < 0 || i >= f->n_out)
         return (sn_status)error_raise(ST_ARGUMENT, "%s: there is no output %d, only %d", f->what, i, f->n_out);
-    if (!f->takes_none)
-        return (sn_status)error_raise(ST_UNSUPPORTED, "%s: output %d can't be absent: it is no compiled function's",
-                                      f->what, i);
+    const bool by_values = f->meta_of && custom_gives_numbers(f->meta_of) && i < 64;
+    if (!f->takes_none && !by_values) return (sn_status)refuse_absent(f, i);
     if (f->out[i]) return (sn_status)error_raise(ST_STATE, "%s: output %d is set already", f->what, i);
     if (i < 64)
         f->none |= UINT64_C(1) << i;

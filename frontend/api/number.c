@@ -143,7 +143,7 @@ static Status number_sym_is_contiguous(const OpRow *row, const Arg *args, sn_val
     return error_pending();
 }
 
-static Status number_item(const OpRow *row, const Arg *args, sn_value *out) {
+Status number_item(const OpRow *row, const Arg *args, sn_value *out) {
     sn_tensor *const item = tensor_item(tensor_of(args[0].val), row->name);
     if (!item) return error_pending();
     const DType dtype = item->base.meta->dtype;

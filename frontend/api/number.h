@@ -5,5 +5,7 @@
 
 /* args: normalised. */
 Status number_call(const OpRow *row, const Arg *args, sn_value *out);
+/* The value of the tensor args[0], for which what is pending runs. */
+Status number_item(const OpRow *row, const Arg *args, sn_value *out);
 
 #endif

@@ -45,6 +45,7 @@ Status op_check_compare(OpCheck *c, CheckedCall *plain, CheckedCall *again, cons
 /* Differentiable by what it says: it has a derivative or is its parts. */
 bool op_check_differentiable(const OpCheck *c);
 bool op_check_is_float(sn_tensor *t);
+bool op_check_is_number(const OpCheck *c, int result, int n); /* of n results */
 
 /* rules with files of their own */
 Status op_check_layouts(OpCheck *c);                                            /* op_check_layouts.c */

@@ -21,7 +21,7 @@ static sn_tensor *weights_like(sn_tensor *t, int seed) {
 
 static bool gives_back(const OpCheck *c, int arg) {
     bool any = false;
-    for (int r = 0; c->own && r < c->row->n_out; r++) any |= c->own->result_of[r] == arg;
+    for (int r = 0; c->own && !c->row->returns_list && r < c->row->n_out; r++) any |= c->own->result_of[r] == arg;
     return any;
 }
 
@@ -57,7 +57,7 @@ static sn_tensor *loss_of(const GradCheck *g, MovedCall *moved) {
     if (op_check_call(g->c, call) != ST_OK) return NULL;
     for (int r = 0; r < call->n_out; r++) {
         sn_tensor *const y = call->out[r];
-        if (!op_check_is_float(y) || !sn_numel(y)) continue;
+        if (op_check_is_number(g->c, r, call->n_out) || !op_check_is_float(y) || !sn_numel(y)) continue;
         sn_tensor *const part = sn_sum(sn_mul(y, weights_like(sn_detach(y), r)));
         loss = loss ? sn_add(loss, part) : part;
     }

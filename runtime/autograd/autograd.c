@@ -290,7 +290,8 @@ static Status row_backward(TapeNode *node, TapeBackward *call) {
                    .arg_meta = tape_arg_metas(node),
                    .result_meta = node->out_meta,
                    .grad_in = rc.grad_in,
-                   .grad_list = (Val **)(call->grad_in + row->row->n_params)};
+                   .grad_list = (Val **)(call->grad_in + row->row->n_params),
+                   .n_results = node->n_outs};
     if (UNLIKELY(node->class->continues)) {
         enter_flow(node, call, &flow);
         rc.d.flow = &flow;
@@ -466,7 +467,7 @@ static Status attach_results(Recording *r) {
         sn_tensor *const t = r->call->outs[i];
         if (!t) continue;
         tape_record_meta(r->node, &r->node->out_meta[i], t->base.meta);
-        if (!dtype_is_float(t->base.meta->dtype)) continue;
+        if (!result_has_gradient(t->base.meta)) continue;
         TRY(r->written ? tape_attach_written(t, r->node) : tape_attach(t, r->node, i));
     }
     return ST_OK;

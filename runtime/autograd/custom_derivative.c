@@ -9,7 +9,8 @@
  * so what it emits is compiled like any other rule. What a graph cannot say (a value on the host, a tensor from
  * elsewhere, symbolic sizes, an op in place) is an error, and the segment then runs eagerly. */
 #include "passes/passes.h"
-#include "runtime/base/alloc.h"
+#include "ir/saves.h"
+#include "runtime/base/small_array.h"
 #include "runtime/autograd/tape.h"
 #include "runtime/compile/compile.h"
 #include "runtime/core/context_enter.h"
@@ -88,8 +89,9 @@ static Status derivative_op(Tracer *self, OpCall *call) {
     DerivTracer *const dt = (DerivTracer *)self;
     const OpRow *const row = call->row;
     TRY(error_pending());
-    if (call->form != FORM_functional || row->flags & (OPF_host | OPF_random) || row->returns_list)
+    if (call->form != FORM_functional || row->flags & (OPF_host | OPF_random))
         return only_eager(dt, "a derivative that writes, draws or reads a value");
+    if (row->returns_list) return only_eager(dt, "a derivative with an op that gives a list");
     /* A backward that is cut, pruned and made per key would not keep their number. */
     if (row->flags & OPF_ordered) return only_eager(dt, "a derivative with an op that has effects");
     Arg args[MAX_ARGS];
@@ -109,7 +111,7 @@ static const TracerClass derivative_class = {.follow = tracer_follows_none, .op 
 /* The rule's own values as handles: arguments, results, gradients. */
 typedef struct Handles {
     Arg args[MAX_ARGS];
-    Val *results[MAX_OUTS], *grad_out[MAX_OUTS];
+    Val **results, **grad_out;      /* as many as the rule has */
     const Meta *arg_meta[MAX_ARGS]; /* what a gradient must be */
 } Handles;
 
@@ -126,9 +128,34 @@ static Status make_handles(DerivTracer *dt, const Deriv *d, Handles *h) {
         if (h->args[i].kind == ARG_tensor) TRY(as_handle(dt, d->args[i].val, &h->args[i].val));
         if (d->arg_meta[i] && !(h->arg_meta[i] = hinted_meta(dt->builder->env, d->arg_meta[i]))) return ST_MEMORY;
     }
-    for (int i = 0; i < d->row->n_out; i++) {
+    for (int i = 0; i < d->n_results; i++) {
         TRY(as_handle(dt, d->results[i], &h->results[i]));
         TRY(as_handle(dt, d->grad_out[i], &h->grad_out[i]));
+    }
+    return ST_OK;
+}
+
+static bool is_saved(const OpRow *row, int arg) {
+    SaveSpec plan = {.n = 0};
+    saves_parse(row, &plan);
+    for (int i = 0; i < plan.n; i++)
+        if (plan.items[i].arg == arg) return true;
+    return false;
+}
+
+/* What of a list is not saved is metadata, no tensors: the body finds none there. */
+static Status body_args(const Deriv *d, Arg *args, Val **few, Val ***items) {
+    int n = 0;
+    for (int i = 0; i < d->row->n_params; i++) n += d->args[i].kind == ARG_tensors ? d->args[i].n : 0;
+    if (!(*items = small_array_alloc(few, MAX_ARGS * sizeof *few, (size_t)n * sizeof *few))) return ST_MEMORY;
+    Val **next = *items;
+    for (int i = 0; i < d->row->n_params; i++) {
+        args[i] = d->args[i];
+        if (args[i].kind != ARG_tensors) continue;
+        const bool saved = is_saved(d->row, i);
+        for (int k = 0; k < args[i].n; k++) next[k] = saved ? args[i].vals[k] : NULL;
+        args[i].vals = next;
+        next += args[i].n;
     }
     return ST_OK;
 }
@@ -136,27 +163,40 @@ static Status make_handles(DerivTracer *dt, const Deriv *d, Handles *h) {
 /* Gradients were retained past the end of the body's frame. */
 static Status run_body(Deriv *d) {
     const DynamicOp *const op = op_dynamic(d->row);
-    sn_frame frame = {
-        .what = d->row->name, .closure = op->closure, .in = d->args, .n_in = d->row->n_params, .deriv = d};
+    Arg args[MAX_ARGS];
+    Val *few[MAX_ARGS], **items;
+    TRY(body_args(d, args, few, &items));
+    SMALL_ARRAY_OWNER kept = {few, items};
+    sn_frame frame = {.what = d->row->name, .closure = op->closure, .in = args, .n_in = d->row->n_params, .deriv = d};
     return frame_run(&frame, op->derivative);
+}
+
+/* The reference that the frame took passes to the scope. */
+static void hand_to_scope(Val **grad) {
+    sn_tensor *const t = (sn_tensor *)*grad;
+    if (!t) return;
+    if (tensor_in_scope(t))
+        tensor_release(t);
+    else if (!scope_adopt(state_get(), t))
+        *grad = NULL;
 }
 
 static Status run_eagerly(Deriv *d) {
     const Status status = run_body(d);
+    int items = 0;
     for (int i = 0; i < d->row->n_params; i++) {
-        sn_tensor *const t = (sn_tensor *)d->grad_in[i];
-        if (!t) continue;
-        if (tensor_in_scope(t))
-            tensor_release(t);
-        else if (!scope_adopt(state_get(), t))
-            d->grad_in[i] = NULL;
+        hand_to_scope(&d->grad_in[i]);
+        for (int k = 0; d->args[i].kind == ARG_tensors && k < d->args[i].n; k++) hand_to_scope(&d->grad_list[items++]);
     }
     return status;
 }
 
 /* The body on handles; its gradients as values of the graph. */
 static Status run_on_handles(DerivTracer *dt, Deriv *d) {
-    Handles h = {.results = {0}};
+    Arena *const arena = ((const Graph *)d->b)->arena;
+    Handles h = {.results = ARENA_ARRAY(arena, Val *, d->n_results + 1),
+                 .grad_out = ARENA_ARRAY(arena, Val *, d->n_results + 1)};
+    if (!h.results || !h.grad_out) return ST_MEMORY;
     TRY(make_handles(dt, d, &h));
     Val *grads[MAX_ARGS] = {0};
     Deriv own = *d;

@@ -44,6 +44,7 @@ static Status run_probe(Graph *graph, const Node *node, uint32_t needs, uint32_t
         wanted[i] = needs >> i & 1;
         if (node->args[i].kind == ARG_tensor && node->args[i].val) arg_meta[i] = node->args[i].val->meta;
     }
+    if (node->n_outs > MAX_OUTS) return error_raise(ST_UNSUPPORTED, "%s: a long list", node->row->name);
     for (int i = 0; i < node->n_outs; i++) {
         values[i] = &node->outs[i].base;
         result_meta[i] = values[i]->meta;
@@ -51,8 +52,16 @@ static Status run_probe(Graph *graph, const Node *node, uint32_t needs, uint32_t
             results >> i & 1 ? graph_input(graph, arena_printf(graph->arena, "g%d", i), result_meta[i]) : NULL;
         grads[i] = grad ? &grad->base : NULL;
     }
-    Deriv d = {&graph->builder, node->row,   node->args, values, grads, wanted,
-               arg_meta,        result_meta, grad_in,    NULL,   NULL,  false};
+    Deriv d = {.b = &graph->builder,
+               .row = node->row,
+               .args = node->args,
+               .results = values,
+               .grad_out = grads,
+               .needs = wanted,
+               .arg_meta = arg_meta,
+               .result_meta = result_meta,
+               .grad_in = grad_in,
+               .n_results = node->n_outs};
     TRY(error_pending());
     TRY(deriv_rule(node->row)(&d));
     for (int i = 0; i < node->row->n_params; i++) *reached |= grad_in[i] && wanted[i] ? 1u << i : 0;

@@ -14,6 +14,7 @@
 #include "runtime/base/small_array.h"
 #include "runtime/core/autocast.h"
 #include "runtime/core/context_enter.h"
+#include "runtime/core/custom_results.h"
 #include "runtime/core/custom_write.h"
 #include "runtime/core/tracer.h"
 #include "runtime/core/override.h"
@@ -69,31 +70,59 @@ uint64_t custom_op_hash(const OpRow *row, const Arg *args) {
     return hash;
 }
 
+/* Layouts, and numbers, which the meta rule may have said. */
 static uint64_t hash_call(const OpCall *call) {
     uint64_t hash = custom_op_hash(call->row, call->args);
-    for (int i = 0; i < call->row->n_out; i++) hash = hash_mix(hash, (uintptr_t)call->outs[i]->base.meta);
+    Arg number;
+    for (int i = 0; i < call->n_outs; i++) {
+        hash = hash_mix(hash, (uintptr_t)call->outs[i]->base.meta);
+        if (custom_result_is_number(call->row, i, call->n_outs) && custom_number_read(call->outs[i], &number))
+            hash = hash_mix(hash, (uint64_t)number.i);
+    }
     return hash | 1;
 }
 
+static Status count_differs(const OpRow *row, int made, int said) {
+    const Status status =
+        error_raise(ST_SHAPE, "%s: its kernel returned %d results, where its meta rule said %d", row->name, made, said);
+    error_set_op(row->name);
+    return status;
+}
+
+/* Of a list as many as the rule says. */
+static int results_capacity(const OpCall *call) { return call->row->returns_list ? call->n_outs : call->row->n_out; }
+
 static Status check_layouts(OpCall *call, const DynamicOp *op) {
-    int n = op->row.n_out;
+    int n = results_capacity(call);
     MetaOut few[2], *const said = SMALL_ARRAY(few, n);
     if (!said) return ST_MEMORY;
     SMALL_ARRAY_OWNER kept = {few, said};
     TRY(call_metas(call, 0, said, &n));
+    if (n != results_capacity(call)) return count_differs(call->row, call->n_outs, n);
     for (int i = 0; i < n; i++) {
-        if (op->result_of[i] >= 0) continue;
+        if (!op->row.returns_list && op->result_of[i] >= 0) continue;
         const Meta *const meta = meta_intern_out(&said[i]);
         TRY(meta ? custom_op_check_result(&op->row, i, call->outs[i]->base.meta, meta) : error_pending());
     }
     return ST_OK;
 }
 
+static Status check_numbers(const OpCall *call, const DynamicOp *op) {
+    Arg few[MAX_OUTS], *const said = SMALL_ARRAY(few, call->n_outs);
+    if (!said) return ST_MEMORY;
+    SMALL_ARRAY_OWNER kept = {few, said};
+    if (!op->numbers) return ST_OK;
+    TRY(custom_numbers_said(op, call->args, said, call->n_outs));
+    for (int i = 0; i < call->n_outs; i++) TRY(custom_numbers_agree(call->row, i, call->outs[i], &said[i]));
+    return ST_OK;
+}
+
 /* A node of graphs gives what its meta rule says, in memory of its own: what compiled code relies on, eager asks too,
  * the rule once for a call of the same kind. */
 static Status check_results(OpCall *call, DynamicOp *op) {
-    for (int i = 0; i < op->row.n_out; i++) {
-        const int shared = op->result_of[i] < 0 ? argument_shared(call, call->outs[i]) : -1;
+    for (int i = 0; i < call->n_outs; i++) {
+        const bool is_new = op->row.returns_list || op->result_of[i] < 0;
+        const int shared = is_new ? argument_shared(call, call->outs[i]) : -1;
         if (shared >= 0)
             return error_raise(ST_CALLBACK,
                                "%s: its kernel returned the memory of argument '%s' as result %d; sn_clone it",
@@ -103,6 +132,7 @@ static Status check_results(OpCall *call, DynamicOp *op) {
     _Atomic uint64_t *const agreed = &op->agreed[hash >> 1 & (COUNT_OF(op->agreed) - 1)];
     if (atomic_load_explicit(agreed, memory_order_relaxed) == hash) return ST_OK;
     TRY(check_layouts(call, op));
+    TRY(check_numbers(call, op));
     atomic_store_explicit(agreed, hash, memory_order_relaxed);
     return ST_OK;
 }
@@ -145,15 +175,38 @@ static Val *on_meta(const MetaCall *call, const Val *val) {
     return copy ? (Val *)tensor_without_data(copy) : NULL;
 }
 
-/* The device is that of all tensors but the CPU's numbers. */
-static Status meta_args(const MetaCall *call, Arg *args, Device *device) {
+/* What a meta body sees: the arguments on the Meta device. The items of its lists are freed at the end. */
+typedef struct AskedArgs {
+    Arg args[MAX_ARGS];
+    Device device; /* of all tensors but the CPU's numbers */
+    Val **items;
+} AskedArgs;
+
+static void asked_free(AskedArgs *asked) { mem_free(asked->items); }
+
+static Status asked_tensor(const MetaCall *call, AskedArgs *asked, Val **val) {
+    if (!*val) return ST_OK;
+    if (!device_is_host((*val)->meta->device)) asked->device = (*val)->meta->device;
+    return (*val = on_meta(call, *val)) ? ST_OK : error_pending();
+}
+
+static Status asked_args(const MetaCall *call, AskedArgs *asked) {
+    int n = 0;
+    for (int i = 0; i < call->row->n_params; i++) n += call->args[i].kind == ARG_tensors ? call->args[i].n : 0;
+    asked->device = DEV_cpu;
+    if (n && !(asked->items = mem_zero(sizeof *asked->items * (size_t)n))) return ST_MEMORY;
+    Val **items = asked->items;
     for (int i = 0; i < call->row->n_params; i++) {
-        args[i] = call->args[i];
-        if (args[i].kind == ARG_tensors)
-            return error_raise(ST_UNSUPPORTED, "%s: tensor lists are known only when it runs", call->row->name);
-        if (args[i].kind != ARG_tensor || !args[i].val) continue;
-        if (!device_is_host(args[i].val->meta->device)) *device = args[i].val->meta->device;
-        if (!(args[i].val = on_meta(call, args[i].val))) return error_pending();
+        Arg *const arg = &asked->args[i];
+        *arg = call->args[i];
+        if (arg->kind == ARG_tensor) TRY(asked_tensor(call, asked, &arg->val));
+        if (arg->kind != ARG_tensors) continue;
+        for (int k = 0; k < arg->n; k++) {
+            items[k] = arg->vals[k];
+            TRY(asked_tensor(call, asked, &items[k]));
+        }
+        arg->vals = items;
+        items += arg->n;
     }
     return ST_OK;
 }
@@ -169,24 +222,65 @@ static void fill_out(MetaOut *out, const Meta *meta, Device device) {
     memcpy(out->strides, meta->strides, (size_t)meta->rank * sizeof(int64_t));
 }
 
-static Status ask_body(MetaCall *call) {
-    const DynamicOp *const op = op_dynamic(call->row);
-    Arg args[MAX_ARGS];
-    Device device = DEV_cpu;
-    TRY(meta_args(call, args, &device));
-    sn_tensor *outs[MAX_OUTS] = {0};
-    sn_frame frame = {.what = op->row.name,
-                      .closure = op->closure,
-                      .in = args,
-                      .n_in = op->row.n_params,
-                      .out = outs,
-                      .n_out = op->row.n_out};
-    frame.passed_on = custom_write_hold(&op->row, args, outs);
-    TRY(frame_run(&frame, op->meta));
-    for (int i = 0; i < op->row.n_out; i++) fill_out(&call->out[i], outs[i]->base.meta, device);
-    call->n_out = op->row.n_out;
+/* What is made of the results that the body has set, whose tensors go as its scope ends. */
+typedef Status TakeResults(MetaCall *call, sn_tensor *const *outs, int n, Device device, Arg *said);
+
+static Status take_metas(MetaCall *call, sn_tensor *const *outs, int n, Device device, Arg *said) {
+    (void)said;
+    for (int i = 0; i < n && i < call->n_out; i++) {
+        const bool number = custom_result_is_number(call->row, i, n);
+        fill_out(&call->out[i], outs[i]->base.meta, number ? DEV_cpu : device);
+        call->out[i].wrapped = number;
+    }
+    call->n_out = n;
     return ST_OK;
 }
+
+static Status take_numbers(MetaCall *call, sn_tensor *const *outs, int n, Device device, Arg *said) {
+    (void)device;
+    for (int i = 0; i < n && i < call->n_out; i++)
+        if (!custom_result_is_number(call->row, i, n) || !custom_number_read(outs[i], &said[i])) said[i] = A_NONE;
+    return ST_OK;
+}
+
+static Status ask_body(MetaCall *call, TakeResults *take, Arg *said) {
+    const DynamicOp *const op = op_dynamic(call->row);
+    __attribute__((cleanup(asked_free))) AskedArgs asked = {.items = NULL};
+    TRY(asked_args(call, &asked));
+    const int capacity = op->row.returns_list ? MAX_LIST : op->row.n_out;
+    sn_tensor *few[MAX_OUTS], **const outs = SMALL_ARRAY(few, capacity);
+    if (!outs) return ST_MEMORY;
+    SMALL_ARRAY_OWNER kept = {few, outs};
+    memset(outs, 0, sizeof *outs * (size_t)capacity);
+    sn_frame frame = {.what = op->row.name,
+                      .closure = op->closure,
+                      .in = asked.args,
+                      .n_in = op->row.n_params,
+                      .out = outs,
+                      .n_out = capacity,
+                      .outs_optional = op->row.returns_list,
+                      .meta_of = op};
+    int n;
+    frame.passed_on = custom_write_hold(&op->row, asked.args, outs);
+    TRY(frame_run(&frame, op->meta));
+    TRY(custom_results_check(op, outs, frame.none, capacity, &n));
+    return take(call, outs, n, asked.device, said);
+}
+
+/* In a scope of its own, as a part of nobody's graph. */
+static Status custom_ask(MetaCall *call, TakeResults *take, Arg *said) {
+    sn_state *const state = state_get();
+    const ContextSaved saved = context_enter(state, CONTEXT_meta_rule); /* ops of the body are none of the function's */
+    Status status = scope_push(state, false);
+    if (status == ST_OK) {
+        status = ask_body(call, take, said);
+        scope_pop(state);
+    }
+    context_leave(&saved);
+    return status;
+}
+
+Status custom_op_ask_numbers(MetaCall *call, Arg *said) { return custom_ask(call, take_numbers, said); }
 
 static bool has_symbols(const MetaCall *call) {
     bool any = false;
@@ -216,15 +310,7 @@ static Status meta_rule(MetaCall *call) {
     if (!op_dynamic(call->row)->meta)
         return error_raise(ST_UNSUPPORTED, "%s has no meta rule: its results are known only when it runs",
                            call->row->name);
-    sn_state *const state = state_get();
-    const ContextSaved saved = context_enter(state, CONTEXT_meta_rule); /* ops of the body are none of the function's */
-    Status status = scope_push(state, false);
-    if (status == ST_OK) {
-        status = ask_body(call);
-        scope_pop(state);
-    }
-    context_leave(&saved);
-    return status;
+    return custom_ask(call, take_metas, NULL);
 }
 
 /* Of what has elements, along dims that have several. */
@@ -247,6 +333,12 @@ Status custom_op_check_result(const OpRow *row, int result, const Meta *made, co
     return status;
 }
 
+Status custom_op_check_results(const OpRow *row, sn_tensor *const *made, int n, sn_tensor *const *said, int n_said) {
+    if (n != n_said) return count_differs(row, n, n_said);
+    for (int i = 0; i < n; i++) TRY(custom_op_check_result(row, i, made[i]->base.meta, said[i]->base.meta));
+    return ST_OK;
+}
+
 /* registration -------------------------------------------------------------------------------- */
 
 static Status full_name(const Schema *schema, char *name, size_t capacity) {
@@ -260,12 +352,6 @@ static Status full_name(const Schema *schema, char *name, size_t capacity) {
 static Status check_schema(const Schema *schema, const char *text, const char *name) {
     if (!memchr(text, ':', strcspn(text, "(")))
         return error_raise(ST_ARGUMENT, "schema \"%s\": the name needs a namespace, as in my::%s", text, schema->base);
-    if (schema->n_out > MAX_OUTS || schema->returns_list)
-        return error_raise(ST_UNSUPPORTED, "%s: a user's op returns at most %d tensors and no list", name, MAX_OUTS);
-    for (int i = 0; i < schema->n_out; i++)
-        if (schema->results[i].type != PT_tensor)
-            return error_raise(ST_ARGUMENT, "%s: result %d is %s, not Tensor", name, i,
-                               param_type_name(schema->results[i].type));
     for (int i = 0; i < schema->n_params; i++)
         for (int k = 0; k < i; k++)
             if (!strcmp(schema->params[i].name, schema->params[k].name))
@@ -295,12 +381,13 @@ static Status parse(DynamicOp *op, const sn_op_desc *desc, Schema *schema) {
                       .derivative = desc->derivative ? "custom" : NULL,
                       .flags = OPF_user,
                       .n_params = schema->n_params,
-                      .n_out = schema->n_out,
+                      .n_out = schema->returns_list ? 1 : schema->n_out,
                       .returns_list = schema->returns_list,
                       .shares = op_shares(schema->params, schema->n_params),
                       .params = op->params};
     op->row.device = op_device_param(&op->row);
     TRY(check_schema(schema, copy, name));
+    TRY(custom_results_find(op, schema, name));
     custom_write_find(op, schema);
     return saves_check(&op->row);
 }

@@ -19,6 +19,11 @@ struct DynamicOp {
      * is, -1: it is new; and how many are new. */
     int n_written, n_fresh;
     int8_t written[MAX_ARGS], result_of[MAX_OUTS];
+    /* Of the schema, too (custom_results.h): its results, which of them is a list (-1: none) and which are numbers
+     * (bits). */
+    int8_t n_results, list_at;
+    uint8_t numbers;
+    ParamType result_type[MAX_OUTS];
     const DynamicOp *functional;    /* what graphs hold of an op that writes; NULL: it runs at once */
     const DynamicOp *functional_of; /* the op whose `functional` this is, or NULL */
     /* Eager calls whose results were as the meta rule says: hashes of what that rule saw, by their low bits. */
@@ -57,6 +62,10 @@ const DynamicOp *custom_op_at(int i); /* in order of registration; NULL past the
 uint64_t custom_op_hash(const OpRow *row, const Arg *args);
 /* Is a kernel's result what the meta rule said, which the ops after it were recorded with? Raises what both are. */
 Status custom_op_check_result(const OpRow *row, int result, const Meta *made, const Meta *said);
+/* The same of all: their count, too, which only a list's may be another. */
+Status custom_op_check_results(const OpRow *row, sn_tensor *const *made, int n, sn_tensor *const *said, int n_said);
+/* What the op's meta body says of its numbers: by result, ARG_none where it leaves one to the values. */
+Status custom_op_ask_numbers(MetaCall *call, Arg *said);
 
 void custom_op_start(void);
 

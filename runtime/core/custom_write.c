@@ -6,6 +6,7 @@
 #include "ir/builder.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/small_array.h"
+#include "runtime/core/custom_results.h"
 
 /* The argument that a result is, by the letter that both have; -1: it is new. */
 static int argument_written(const Schema *schema, const Param *result) {
@@ -48,7 +49,7 @@ static Status check_layout(const OpCall *call, const DynamicOp *op, int arg, con
 
 Status custom_write_check(const OpCall *call, const DynamicOp *op, const Meta *const *metas) {
     for (int i = 0; i < op->n_written; i++) TRY(check_layout(call, op, op->written[i], metas[i]));
-    for (int i = 0; i < call->row->n_out; i++) {
+    for (int i = 0; i < call->row->n_out && !call->row->returns_list; i++) {
         const int arg = op->result_of[i];
         if (arg < 0 || call->args[arg].kind != ARG_tensor || tensor_of(call->args[arg].val) == call->outs[i]) continue;
         return error_raise(ST_CALLBACK, "%s: its kernel returned another tensor as result %d, which is argument '%s'",
@@ -79,14 +80,14 @@ Status custom_write_metas(MetaCall *call) {
 }
 
 void custom_write_set_results(const OpCall *call, const DynamicOp *op) {
-    for (int i = 0; i < op->row.n_out; i++)
+    for (int i = 0; i < op->row.n_out && !op->row.returns_list; i++)
         if (op->result_of[i] >= 0) call->outs[i] = tensor_of(call->args[op->result_of[i]].val);
 }
 
 bool custom_write_hold(const OpRow *row, const Arg *args, sn_tensor **outs) {
     const DynamicOp *const op = op_dynamic(row);
     bool any = false;
-    for (int i = 0; op && i < row->n_out; i++) {
+    for (int i = 0; op && !row->returns_list && i < row->n_out; i++) {
         const int arg = op->result_of[i];
         if (arg < 0 || args[arg].kind != ARG_tensor || !args[arg].val) continue;
         outs[i] = tensor_retained(tensor_of(args[arg].val));
@@ -162,7 +163,9 @@ static const char *functional_overload(const DynamicOp *op, char *text, size_t c
 }
 
 static bool is_functional(const DynamicOp *op) {
-    if (!op->n_written || !(op->flags & SN_OP_PURE) || (!op->cpu && !op->cuda) || op->decomposition) return false;
+    if (!op->n_written || op->row.returns_list || !(op->flags & SN_OP_PURE) || (!op->cpu && !op->cuda) ||
+        op->decomposition)
+        return false;
     if ((op->n_fresh && !op->meta) || op->n_fresh + op->n_written > MAX_OUTS) return false;
     for (int i = 0; i < op->row.n_out; i++)
         if (op->derivative && op->result_of[i] >= 0) return false; /* results have other numbers there */
@@ -184,6 +187,9 @@ static Schema functional_schema(const DynamicOp *op, const Schema *schema, Param
         params[i].alias = "";
     }
     const Param result = {.name = "", .word = "Tensor", .alias = "", .suffix = "", .type = PT_tensor};
+    for (int i = 0; i < schema->n_out; i++)
+        if (op->result_of[i] < 0) own.results[own.n_out++] = schema->results[i];
+    for (int i = 0; i < own.n_out; i++) own.results[i].alias = "";
     while (own.n_out < op->n_fresh + op->n_written) own.results[own.n_out++] = result;
     return own;
 }
@@ -224,6 +230,7 @@ Status custom_write_functional(const DynamicOp *op, const Schema *schema, Dynami
     self->n_written = 0;
     self->n_fresh = own.n_out;
     memset(self->result_of, -1, sizeof self->result_of);
+    custom_results_find(self, &own, op->row.name); /* types that the op's own schema has */
     self->cpu = op->cpu ? run_on_copies : NULL;
     self->cuda = op->cuda ? run_on_copies : NULL;
     self->row.doc = "A user's op on copies of what it writes, which are results.";

@@ -12,6 +12,7 @@
 #include "runtime/core/dispatch.h"
 
 struct Deriv;      /* passes/passes.h */
+struct DynamicOp;  /* custom_op.h */
 struct CustomCall; /* runtime/autograd/custom_function.h: saved tensors and gradients of a custom function */
 
 struct sn_frame {
@@ -22,14 +23,15 @@ struct sn_frame {
     /* room n_out; NULL until set; while the body runs the frame holds a reference to each */
     sn_tensor **out;
     int n_out;
-    _Atomic int *running; /* a count of bodies that run, which this one's is part of; NULL: none */
-    bool outs_optional;   /* hooks: output 0 need not be set */
-    bool takes_none;      /* a compiled function's: sn_out_none */
-    uint64_t none;        /* outputs that are absent, as bits; of more than 64 outputs, outs_optional */
-    bool passed_on;       /* outputs are there, as of sn_redispatch: they may be replaced */
-    OpCall *call;         /* dispatcher callbacks: what sn_redispatch continues; else NULL */
-    const void *site;     /* of that call */
-    struct Deriv *deriv;  /* derivative bodies */
+    _Atomic int *running;            /* a count of bodies that run, which this one's is part of; NULL: none */
+    bool outs_optional;              /* hooks: output 0 need not be set */
+    bool takes_none;                 /* a compiled function's: sn_out_none */
+    uint64_t none;                   /* outputs that are absent, as bits; of more than 64 outputs, outs_optional */
+    bool passed_on;                  /* outputs are there, as of sn_redispatch: they may be replaced */
+    OpCall *call;                    /* dispatcher callbacks: what sn_redispatch continues; else NULL */
+    const void *site;                /* of that call */
+    const struct DynamicOp *meta_of; /* the user's op whose meta rule runs: its numbers may be left to the values */
+    struct Deriv *deriv;             /* derivative bodies */
     struct CustomCall *custom;
 };
 

@@ -14,6 +14,7 @@
 #include "runtime/core/autocast.h"
 #include "runtime/core/breaks.h"
 #include "runtime/core/context_enter.h"
+#include "runtime/core/custom_results.h"
 #include "runtime/core/custom_write.h"
 #include "runtime/core/tracer.h"
 #include "runtime/core/memory.h"
@@ -101,6 +102,7 @@ static int args_of_out(const OpCall *call, Arg *args) {
 /* A backend's results are on its device. */
 static Status check_placed(const OpCall *call, sn_tensor *const *outs) {
     for (int i = 0; i < call->row->n_out && !call->row->returns_list; i++) {
+        if (custom_result_is_number(call->row, i, call->row->n_out)) continue;
         const Device device = outs[i]->base.meta->device;
         if (key_of_device(device) >> call->key & 1) continue;
         return error_raise(ST_DEVICE, "%s: its kernel at key %s returned result %d on %s", call->row->name,
@@ -138,8 +140,15 @@ Status body_kernel(OpCall *call, sn_body body, void *closure) {
                       .call = call,
                       .site = state_get()->site};
     memset(outs, 0, sizeof *outs * (size_t)n_outs);
-    if (call->key == KEY_meta) frame.passed_on = custom_write_hold(call->row, frame.in, outs);
+    const DynamicOp *const op = op_dynamic(call->row);
+    int n = n_outs;
+    if (call->key == KEY_meta) {
+        frame.meta_of = op;
+        frame.passed_on = custom_write_hold(call->row, frame.in, outs);
+    }
     TRY(run_frame(call, &frame, body));
+    if (op && (list || op->numbers) && (!frame.passed_on || frame.meta_of))
+        TRY(custom_results_check(op, outs, frame.none, n_outs, &n));
     if (is_backend(call->key) && call->form == FORM_functional) TRY(check_placed(call, outs));
     if (!list && call->form != FORM_functional) TRY(check_replaced(call, outs, frame.what));
     if (list) set_list_results(call, outs);

@@ -82,16 +82,26 @@ static Status copy_result(sn_tensor *made, sn_tensor *out) {
 }
 
 /* A user's op, and one that eager runs, makes its own results, which are copied to where the plan wants them. */
-static Status copy_results(const OpRow *row, sn_tensor *const *made, sn_tensor *const *outs) {
-    for (int i = 0; i < row->n_out; i++) TRY(copy_result(made[i], outs[i]));
+static Status copy_results(int n, sn_tensor *const *made, sn_tensor *const *outs) {
+    for (int i = 0; i < n; i++) TRY(copy_result(made[i], outs[i]));
     return ST_OK;
 }
 
-static Status call_custom(const OpRow *row, const Arg *args, sn_tensor *const *outs) {
+/* A list is as long as the kernel has made it. */
+static COLD Status call_custom_list(const OpRow *row, const Arg *args, sn_tensor *const *outs, int n_outs) {
+    sn_tensor *made[MAX_LIST];
+    int n = 0;
+    TRY(dispatch_list(row, args, made, &n));
+    TRY(custom_op_check_results(row, made, n, outs, n_outs));
+    return copy_results(n, made, outs);
+}
+
+static Status call_custom(const OpRow *row, const Arg *args, sn_tensor *const *outs, int n_outs) {
     sn_tensor *made[MAX_OUTS] = {0};
+    if (UNLIKELY(row->returns_list)) return call_custom_list(row, args, outs, n_outs);
     TRY(dispatch(row, FORM_functional, args, NULL, made));
-    for (int i = 0; i < row->n_out; i++) TRY(custom_op_check_result(row, i, made[i]->base.meta, outs[i]->base.meta));
-    return copy_results(row, made, outs);
+    TRY(custom_op_check_results(row, made, n_outs, outs, n_outs));
+    return copy_results(n_outs, made, outs);
 }
 
 /* Below all keys but the device's: the graph has what they would add. Strides may be others than the plan's, which lays
@@ -100,7 +110,7 @@ static Status call_eager(const OpRow *row, const Arg *args, Key key, sn_tensor *
     sn_tensor *made[MAX_OUTS] = {0};
     OpCall call = {.row = row, .args = args, .outs = made, .n_outs = row->n_out, .key = key};
     TRY(dispatch_entry(row, key)(&call));
-    return copy_results(row, made, outs);
+    return copy_results(row->n_out, made, outs);
 }
 
 static Status call_wrapped(Wrapped *wrapped, const Step *step) {
@@ -111,7 +121,7 @@ static Status call_wrapped(Wrapped *wrapped, const Step *step) {
     for (int i = 0; i < step_outs(step); i++)
         if (!(outs[i] = wrap_value(launch, step->outs[i]))) return error_pending();
     TRY(wrapped->status);
-    if (op_dynamic(step->row)) return call_custom(step->row, args, outs);
+    if (op_dynamic(step->row)) return call_custom(step->row, args, outs, step_outs(step));
     const DeviceRow *const device = device_row(step->device);
     if (step->kind == STEP_eager) return call_eager(step->row, args, device->key, outs);
     OpCall call = {.row = step->row, .args = args, .outs = outs, .n_outs = step_outs(step), .key = device->key};

@@ -1,5 +1,6 @@
 /* dual_rules.c: tangents of an op's results, by the rules that its row has for gradients (dual.h). Runs a level further
  * out than the handles, in a scope that the caller opened. */
+#include "ir/saves.h"
 #include "runtime/autograd/tape.h"
 #include "runtime/base/alloc.h"
 #include "runtime/transform/dual.h"
@@ -133,7 +134,8 @@ static Status rule_begin(RuleCall *r, const DualCall *call) {
                    .arg_meta = r->arg_meta,
                    .result_meta = r->result_meta,
                    .grad_in = r->grad_in,
-                   .grad_list = r->grad_list};
+                   .grad_list = r->grad_list,
+                   .n_results = call->n};
     return ST_OK;
 }
 
@@ -207,7 +209,7 @@ static Status twice_begin(Twice *t) {
 static Status make_us(Twice *t) {
     for (int k = 0; k < t->call->n; k++) {
         sn_tensor *const out = t->call->outs[k];
-        if (!out || !dtype_is_float(out->base.meta->dtype)) continue;
+        if (!out || !result_has_gradient(out->base.meta)) continue;
         sn_tensor *const zeros =
             tensor_of(E(eager_builder(), zeros_like, V(&out->base), A_NONE, A_NONE, A_NONE, A_NONE, A_NONE));
         if (!zeros) return error_pending();

@@ -53,8 +53,8 @@ Status rule_run(RuleRun *r) {
         starts |= grad_out[i] != NULL;
         result_meta[i] = out->base.meta;
     }
-    Deriv d = {&graph->builder, r->node->row, args,        results, grad_out,
-               needs,           arg_meta,     result_meta, grad_in, grad_list};
+    Deriv d = {&graph->builder, r->node->row, args,    results,   grad_out,           needs,
+               arg_meta,        result_meta,  grad_in, grad_list, .n_results = n_outs};
     if (starts) TRY(deriv_rule(r->node->row)(&d)); /* never called without a gradient */
     r->set = 0;
     for (int i = 0; i < n; i++) {

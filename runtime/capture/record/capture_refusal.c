@@ -22,8 +22,8 @@ Reason capture_row_refusal(const OpRow *row) {
     if (row->role == ROLE_resizes) return BREAK_REASON(resized);
     if (row->flags & OPF_host) return BREAK_REASON(host_value);
     if (row->role == ROLE_bits) return BREAK_REASON(other_dtype_view);
-    if (row->returns_list && !(row->flags & OPF_flow)) return BREAK_REASON(tensor_list);
     const DynamicOp *const custom = op_dynamic(row);
+    if (row->returns_list && !(row->flags & OPF_flow) && !custom) return BREAK_REASON(tensor_list);
     if (!is_capturable(row) && !(custom && custom->functional)) return BREAK_REASON(no_meta_rule);
     if (custom && custom->n_written) return BREAK_REASON(writes_argument);
     if (!row->n_out) return BREAK_REASON(no_results); /* no graph holds one */
@@ -85,8 +85,24 @@ static bool resizes(const OpCall *call) {
     return false;
 }
 
-/* More results than a step of a plan may have: gradients of control flow, by name. */
+/* How many a user's op gives its meta rule says; what is wrong with the call is said as it is recorded. */
+static bool gives_many(const OpCall *call) {
+    MetaOut metas[MAX_OUTS];
+    int n = MAX_OUTS;
+    if (call_metas(call, 0, metas, &n) == ST_OK) return n > MAX_OUTS;
+    error_clear();
+    return false;
+}
+
+/* A plan's number is on the host, and a step has one device. */
+static bool gives_number_elsewhere(const OpCall *call) {
+    const DynamicOp *const custom = op_dynamic(call->row);
+    return custom && custom->numbers && call->keys & KEYS_BACKEND & ~KEY_BIT(cpu);
+}
+
+/* More results than a step of a plan may have: gradients of control flow, by name, and lists of user's ops. */
 static bool returns_list_of_tensors(const OpCall *call) {
+    if (UNLIKELY(call->row->returns_list && op_dynamic(call->row))) return gives_many(call);
     const int of = call->row->flags & OPF_flow ? op_param_find(call->row, "of") : -1;
     bool many = false;
     for (int i = 0; of >= 0 && i < call->args[of].n; i++) many |= call->args[of].ints[i] >= MAX_OUTS;
@@ -106,5 +122,6 @@ Reason capture_refusal(Capture *c, const OpCall *call) {
     if (UNLIKELY(reason != NULL)) return written_reason(c, call, reason);
     if (UNLIKELY(call->form == FORM_out && capture_out_tracks(c, call, state))) return BREAK_REASON(out_grad);
     if (UNLIKELY(call->form == FORM_out) && resizes(call)) return BREAK_REASON(out_resized);
+    if (UNLIKELY(gives_number_elsewhere(call))) return BREAK_REASON(number_elsewhere);
     return UNLIKELY(returns_list_of_tensors(call)) ? BREAK_REASON(many_results) : NULL;
 }

@@ -3,6 +3,7 @@
  * its newest metadata expects, which is compared as the dispatcher hands it over. */
 #include "runtime/capture/record/capture_step.h"
 
+#include "ir/saves.h"
 #include "runtime/autograd/tape.h"
 #include "runtime/base/log.h"
 #include "runtime/core/override.h"
@@ -58,7 +59,7 @@ static ALWAYS_INLINE Status make_placeholders(Capture *c, sn_state *state, const
             *place = trace_place(trace, op, &results->alias[i]);
             trace->views = true;
         }
-        if (UNLIKELY(recorded) && dtype_is_float(meta->dtype)) place->history.since = trace->ops.n + 1;
+        if (UNLIKELY(recorded) && result_has_gradient(meta)) place->history.since = trace->ops.n + 1;
         trace->places.n++;
     }
     return ST_OK;

@@ -172,16 +172,20 @@ static Status run_op_inside(const Trace *trace, const TracedOp *step) {
     if (all_bound(op, values))
         return op->row->role == ROLE_gradients ? capture_use_up(trace, (int)(step - trace->ops.at)) : ST_OK;
     Arg args[MAX_ARGS];
-    sn_tensor *out_args[MAX_OUTS], *few[MAX_OUTS] = {NULL}; /* sn::gradients has many */
-    sn_tensor **const outs = op->n_outs <= MAX_OUTS ? few : ARENA_ARRAY(trace->capture->arena, sn_tensor *, op->n_outs);
+    sn_tensor *out_args[MAX_OUTS], *few[MAX_OUTS] = {NULL};         /* sn::gradients has many */
+    const bool list = op->row->returns_list && op_dynamic(op->row); /* a kernel may give more than its rule said */
+    const int capacity = list ? MAX_LIST : op->n_outs;
+    sn_tensor **const outs = capacity <= MAX_OUTS ? few : ARENA_ARRAY(trace->capture->arena, sn_tensor *, capacity);
     if (!outs) return ST_MEMORY;
     TRY(trace_args(trace, op, args, out_args));
+    int n = op->n_outs;
     if (op->row->role == ROLE_gradients)
         TRY(run_gradients(args, step->site, outs));
+    else if (list)
+        TRY(dispatch_list(op->row, args, outs, &n));
     else
         TRY(dispatch(op->row, op->form, args, op->form == FORM_out ? out_args : NULL, outs));
-    for (int i = 0; op_dynamic(op->row) && i < op->n_outs; i++)
-        TRY(custom_op_check_result(op->row, i, outs[i]->base.meta, values[i]->base.meta));
+    if (op_dynamic(op->row)) TRY(custom_op_check_results(op->row, outs, n, values, op->n_outs));
     for (int i = 0; i < op->n_outs; i++)
         if (values[i]->placeholder) tensor_bind(values[i], outs[i]);
     if (op->mutates_metadata && !trace->variant && !operand_is_input(trace_root(trace, op->first_value)))

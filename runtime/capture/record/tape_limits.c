@@ -7,6 +7,7 @@
  * (training_history.c: what that leaves to results). */
 #include "runtime/capture/record/tape_limits.h"
 
+#include "ir/saves.h"
 #include "runtime/autograd/tape.h"
 #include "runtime/core/breaks.h"
 
@@ -138,7 +139,7 @@ static void check_nodes(Limits *l) {
         if (lacks_derivative(node)) l->why = BREAK_REASON(no_derivative);
         record_saved(l, node);
         for (int i = 0; i < node->n_outs; i++)
-            l->history[l->class_of[node->outs[i].id]] |= dtype_is_float(node->outs[i].base.meta->dtype);
+            l->history[l->class_of[node->outs[i].id]] |= result_has_gradient(node->outs[i].base.meta);
     }
 }
 
