@@ -142,7 +142,7 @@ int64_t sn_version_of(sn_tensor *t) {
         error_raise(ST_STATE, "sn_version_of: Inference tensors do not track version counter");
         return -1;
     }
-    return t->storage ? atomic_load_explicit(&t->storage->version, memory_order_relaxed) : 0;
+    return tensor_version(t);
 }
 
 int32_t sn_output_nr(sn_tensor *t) {

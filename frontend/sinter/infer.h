@@ -28,7 +28,8 @@ typedef struct sn_inferred {
    sn_str("[s0, 4]"). A symbol is a size from 2 on (0 and 1 are cases of their own).
    *n_out: the room in out, then the count of results. What they point to lives until the innermost scope ends. assumed
    (NULL: not wanted) gets what was taken to hold of symbols, a line each: "s0 == s1"; "": nothing.
-   Errors are the op's own. Ops whose results' sizes follow from values, or that give a number, are SN_ERR_UNSUPPORTED.
+   Errors are the op's own. Ops whose results' sizes follow from values, or that give a number, are SN_ERR_UNSUPPORTED;
+   a user's op's number is what stands for it in graphs: "i64[]", "f64[]", "bool[]".
    [neutral] */
 sn_status sn_op_infer(const sn_op *op, const sn_value *in, int n_in, sn_inferred *out, int *n_out,
                       const char **assumed);

@@ -26,7 +26,8 @@ static int output_count(const Work *w) {
     return w->kind != WORK_overhead && !(w->kind == WORK_step && w->n_in == 0);
 }
 
-/* The gradients of all inputs that require one, from all outputs that carry one. */
+/* The gradients of all inputs that require one, from all outputs that carry one; where no input does, those of what
+ * the function closes over. */
 static void run_backward(const Runner *r, sn_tensor *const *out) {
     sn_tensor *leaves[WORK_INPUTS], *got[WORK_INPUTS], *roots[WORK_OUTPUTS], *grads[WORK_OUTPUTS];
     int n = 0, n_roots = 0;
@@ -37,7 +38,11 @@ static void run_backward(const Runner *r, sn_tensor *const *out) {
         roots[n_roots] = out[i];
         grads[n_roots++] = r->grads[i];
     }
-    sn_gradients((sn_tensors){roots, n_roots}, (sn_tensors){leaves, n}, (sn_tensors){grads, n_roots}, 0, got);
+    const sn_tensors from = {roots, n_roots}, seeds = {grads, n_roots};
+    if (n || !n_roots)
+        sn_gradients(from, (sn_tensors){leaves, n}, seeds, 0, got);
+    else
+        sn_backward_ex(from, seeds, 0);
 }
 
 static sn_grad_mode mode_of(const Work *w) {

@@ -138,6 +138,15 @@ static int help_json(const Command *command) {
     return EXIT_done;
 }
 
+/* What is no command: settings, breaks, one of them. */
+static int topic_json(const char *name) {
+    Text text = {0};
+    const bool known = help_breaks_json(&text, name) || help_setting_json(&text, name);
+    if (known) puts(text_str(&text));
+    text_free(&text);
+    return known ? EXIT_done : unknown_command(name);
+}
+
 int command_help(const Command *self, int argc, char **argv) {
     const char *name = NULL;
     bool man = false, json = false;
@@ -149,7 +158,8 @@ int command_help(const Command *self, int argc, char **argv) {
     if (man) return name ? usage_error(self, "the page is of all commands, not of", name) : help_man();
     const Command *const command = name ? command_find(name) : NULL;
     if (json && (!name || command)) return help_json(command);
-    if (name && !command && !json && (help_breaks(name) || help_settings(name))) return EXIT_done;
+    if (json) return topic_json(name);
+    if (name && !command && (help_breaks(name) || help_settings(name))) return EXIT_done;
     if (name && !command) return unknown_command(name);
     if (command)
         help_command(stdout, command);

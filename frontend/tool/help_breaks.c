@@ -15,11 +15,15 @@ static const struct {
               {"replay", "A call of SN_COMPILE_REPLAY runs its body"},
               {"flow", "A body of control flow is not in the graph (behind SB160)"}};
 
+static const char *shown_text(BreakId id) {
+    return id == BREAK_called       ? "(the name of a public function)"
+           : id == BREAK_user_break ? "(the program's own text)"
+                                    : break_reasons[id].text;
+}
+
 static void print_reason(BreakId id) {
     const BreakReason *const row = &break_reasons[id];
-    const char *const text = id == BREAK_called       ? "(the name of a public function)"
-                             : id == BREAK_user_break ? "(the program's own text)"
-                                                      : row->text;
+    const char *const text = shown_text(id);
     printf("%sSB%d%s  %s\n", colour_begin(stdout, COLOUR_heading), row->code, colour_end(stdout), text);
     for (const char *at = row->about, *end; (end = strchr(at, '\n')); at = end + 1)
         printf("       %.*s\n", (int)(end - at), at);
@@ -38,4 +42,24 @@ bool help_breaks(const char *code) {
     for (int id = 1; id < BREAK_COUNT; id++)
         if (!strcmp(break_code((BreakId)id).text, code)) return print_reason((BreakId)id), true;
     return false;
+}
+
+static void put_reason(Text *text, const char *before, BreakId id) {
+    put_json_pair(text, before, "code", break_code(id).text);
+    put_json_pair(text, ", ", "kind", break_reasons[id].kind);
+    put_json_pair(text, ", ", "text", shown_text(id));
+    put_json_pair(text, ", ", "about", break_reasons[id].about);
+    text_puts(text, "}");
+}
+
+bool help_breaks_json(Text *text, const char *code) {
+    const bool all = !strcmp(code, "breaks");
+    if (all) text_puts(text, "{\"breaks\": [");
+    for (int id = 1; id < BREAK_COUNT; id++) {
+        const bool asked = !strcmp(break_code((BreakId)id).text, code);
+        if (all || asked) put_reason(text, all && id > 1 ? ",\n{" : "{", (BreakId)id);
+        if (asked) return true;
+    }
+    if (all) text_puts(text, "]}");
+    return all;
 }

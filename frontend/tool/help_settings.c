@@ -61,21 +61,35 @@ bool help_settings(const char *name) {
     return false;
 }
 
+static void put_setting(Text *text, const char *before, const SettingLine *row) {
+    put_json_pair(text, before, "name", row->name);
+    put_json_pair(text, ", ", "kind", row->kind);
+    put_json_pair(text, ", ", "default", row->value);
+    put_json_pair(text, ", ", "doc", row->doc);
+    text_puts(text, "}");
+}
+
+static void put_variable(Text *text, const char *before, const VariableRow *row) {
+    put_json_pair(text, before, "name", row->name);
+    put_json_pair(text, ", ", "value", row->value);
+    put_json_pair(text, ", ", "doc", row->doc);
+    text_puts(text, "}");
+}
+
 void help_settings_json(Text *text) {
     text_puts(text, "\"settings\": [");
-    for (const SettingLine *row = settings; row->name; row++) {
-        put_json_pair(text, row == settings ? "{" : ",\n{", "name", row->name);
-        put_json_pair(text, ", ", "kind", row->kind);
-        put_json_pair(text, ", ", "default", row->value);
-        put_json_pair(text, ", ", "doc", row->doc);
-        text_puts(text, "}");
-    }
+    for (const SettingLine *row = settings; row->name; row++) put_setting(text, row == settings ? "{" : ",\n{", row);
     text_puts(text, "],\n\"environment\": [");
-    for (const VariableRow *row = variable_rows; row->name; row++) {
-        put_json_pair(text, row == variable_rows ? "{" : ",\n{", "name", row->name);
-        put_json_pair(text, ", ", "value", row->value);
-        put_json_pair(text, ", ", "doc", row->doc);
-        text_puts(text, "}");
-    }
+    for (const VariableRow *row = variable_rows; row->name; row++)
+        put_variable(text, row == variable_rows ? "{" : ",\n{", row);
     text_puts(text, "]");
+}
+
+bool help_setting_json(Text *text, const char *name) {
+    if (!strcmp(name, "settings")) return text_puts(text, "{"), help_settings_json(text), text_puts(text, "}"), true;
+    for (const SettingLine *row = settings; row->name; row++)
+        if (is_asked_name(row->name, name)) return put_setting(text, "{", row), true;
+    for (const VariableRow *row = variable_rows; row->name; row++)
+        if (is_asked_name(row->name, name)) return put_variable(text, "{", row), true;
+    return false;
 }

@@ -215,13 +215,30 @@ static Status check_own_inputs(const TargetOptions *o, Target *t) {
                        o->name);
 }
 
+/* A function that the library gives to others can be bound to one of the same name that was there before it: `step`
+ * is one of libc's. */
+static Status check_bound(const TargetOptions *o, void *library, sn_body body) {
+    Dl_info info;
+    void *address, *own;
+    memcpy(&address, &body, sizeof address);
+    if (!body || !dladdr(address, &info) || !info.dli_sname || info.dli_saddr != address) return error_pending();
+    own = dlsym(library, info.dli_sname);
+    if (!own || own == address) return error_pending();
+    return error_raise(
+        ST_ARGUMENT,
+        "'%s': its body is %s of %s, for which the library's own function of this name was taken: make it "
+        "static, or link the library with -Wl,-Bsymbolic",
+        o->name, info.dli_sname, info.dli_fname);
+}
+
 /* What the library says of it (sinter/target.h). */
-static void open_described(const TargetOptions *o, Target *t, void (*describe)(sn_target *target)) {
+static void open_described(const TargetOptions *o, Target *t, void *library, void (*describe)(sn_target *target)) {
     sn_target given = {.size = sizeof given, .outputs = 1};
     if (check_own_inputs(o, t) != ST_OK) return;
     describe(&given);
     if (!sn_check() && !given.body == !given.graph)
         error_raise(ST_ARGUMENT, "'%s': a target has a body or a graph", o->name);
+    if (!sn_check()) check_bound(o, library, given.body);
     t->body = given.body;
     t->closure = given.closure;
     t->graph = given.graph;
@@ -264,7 +281,7 @@ static void open_library(const TargetOptions *o, Target *t) {
         void (*describe)(sn_target *);
         memcpy(&describe, &described, sizeof describe);
         t->exit_code = EXIT_wrong;
-        open_described(o, t, describe);
+        open_described(o, t, library, describe);
         return;
     }
     void *const symbol = dlsym(library, colon + 1);

@@ -47,6 +47,9 @@ bool help_breaks(const char *code);
 /* `sinter help settings`, or of one setting or variable of the environment. False: there is none of that name. */
 bool help_settings(const char *name);
 void help_settings_json(Text *text); /* "settings": [...], "environment": [...] */
+/* The same two as JSON. */
+bool help_breaks_json(Text *text, const char *code);
+bool help_setting_json(Text *text, const char *name);
 /* The variable of setting i, in `out`; its value at first; NULL: there are fewer. */
 const char *help_setting_variable(int i, char *out, size_t capacity, const char **doc);
 extern const VariableRow variable_rows[]; /* ends with a NULL name */

@@ -92,7 +92,15 @@ static Status count_differs(const OpRow *row, int made, int said) {
 /* Of a list as many as the rule says. */
 static int results_capacity(const OpCall *call) { return call->row->returns_list ? call->n_outs : call->row->n_out; }
 
-static Status check_layouts(OpCall *call, const DynamicOp *op) {
+/* Strides of dims without neighbours may be any: the caller sees those that the rule says, as in compiled code. */
+static Status take_layout(OpCall *call, int i, const Meta *said, bool *relaid) {
+    sn_tensor *const made = call->outs[i];
+    if (meta_same_layout(made->base.meta, said)) return ST_OK;
+    *relaid = true;
+    return (call->outs[i] = tensor_view(made, said, made->offset)) ? ST_OK : error_pending();
+}
+
+static Status check_layouts(OpCall *call, const DynamicOp *op, bool *relaid) {
     int n = results_capacity(call);
     MetaOut few[2], *const said = SMALL_ARRAY(few, n);
     if (!said) return ST_MEMORY;
@@ -103,6 +111,7 @@ static Status check_layouts(OpCall *call, const DynamicOp *op) {
         if (!op->row.returns_list && op->result_of[i] >= 0) continue;
         const Meta *const meta = meta_intern_out(&said[i]);
         TRY(meta ? custom_op_check_result(&op->row, i, call->outs[i]->base.meta, meta) : error_pending());
+        TRY(take_layout(call, i, meta, relaid));
     }
     return ST_OK;
 }
@@ -131,9 +140,10 @@ static Status check_results(OpCall *call, DynamicOp *op) {
     const uint64_t hash = hash_call(call);
     _Atomic uint64_t *const agreed = &op->agreed[hash >> 1 & (COUNT_OF(op->agreed) - 1)];
     if (atomic_load_explicit(agreed, memory_order_relaxed) == hash) return ST_OK;
-    TRY(check_layouts(call, op));
+    bool relaid = false;
+    TRY(check_layouts(call, op, &relaid));
     TRY(check_numbers(call, op));
-    atomic_store_explicit(agreed, hash, memory_order_relaxed);
+    if (!relaid) atomic_store_explicit(agreed, hash, memory_order_relaxed);
     return ST_OK;
 }
 
@@ -149,12 +159,15 @@ Status custom_op_kernel(OpCall *call) {
 
 static Status run_meta(OpCall *call) {
     const DynamicOp *const op = op_dynamic(call->row);
-    return body_kernel(call, op->meta, op->closure);
+    TRY(body_kernel(call, op->meta, op->closure));
+    custom_write_count(call, op);
+    return ST_OK;
 }
 
 /* Nothing is computed on the Meta device. */
 static Status run_without_values(OpCall *call) {
     custom_write_set_results(call, op_dynamic(call->row));
+    custom_write_count(call, op_dynamic(call->row));
     return ST_OK;
 }
 

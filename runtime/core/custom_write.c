@@ -84,6 +84,15 @@ void custom_write_set_results(const OpCall *call, const DynamicOp *op) {
         if (op->result_of[i] >= 0) call->outs[i] = tensor_of(call->args[op->result_of[i]].val);
 }
 
+void custom_write_count(const OpCall *call, const DynamicOp *op) {
+    for (int i = 0; i < op->n_written; i++) {
+        const Arg *const arg = &call->args[op->written[i]];
+        if (arg->kind == ARG_tensor && arg->val) tensor_written(tensor_of(arg->val));
+        for (int k = 0; arg->kind == ARG_tensors && k < arg->n; k++)
+            if (arg->vals[k]) tensor_written(tensor_of(arg->vals[k]));
+    }
+}
+
 bool custom_write_hold(const OpRow *row, const Arg *args, sn_tensor **outs) {
     const DynamicOp *const op = op_dynamic(row);
     bool any = false;

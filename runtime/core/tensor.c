@@ -8,6 +8,7 @@
 #include "runtime/core/tensor.h"
 
 #include "runtime/base/alloc.h"
+#include "runtime/core/bare_version.h"
 #include "runtime/core/breaks.h"
 #include "runtime/core/dispatch.h"
 #include "runtime/core/ends.h"
@@ -179,7 +180,7 @@ sn_tensor *tensor_view(sn_tensor *base, const Meta *meta, int64_t offset) {
     t->keys = base->keys; /* an inference tensor's views are such, whatever the mode */
     const uint8_t flags = (uint8_t)((t->flags & ~TF_inference) | (base->flags & TF_inference));
     atomic_store_explicit(&t->flags, flags, memory_order_relaxed);
-    return t;
+    return LIKELY(base->storage != NULL) || bare_version_share(t, base) == ST_OK ? t : NULL;
 }
 
 /* A handle that stands for what t does, of its level. */
@@ -198,7 +199,9 @@ sn_tensor *tensor_alias(const sn_tensor *t) {
         .base = t->base, .refs = 1, .flags = t->flags & TF_inference, .block = BLOCK_header, .keys = t->keys};
     tensor_set_storage(alias, t->storage, t->offset);
     if (UNLIKELY(tensor_is_batched(t))) become_handle(alias, t, t->inner);
-    return alias;
+    if (LIKELY(t->storage != NULL) || bare_version_share(alias, t) == ST_OK) return alias;
+    tensor_release(alias);
+    return NULL;
 }
 
 static void store_number(void *to, DType dtype, const Arg *number) {
@@ -238,6 +241,7 @@ static COLD void free_handle(sn_tensor *t) {
 void tensor_free(sn_tensor *t) {
     struct AutogradMeta *const history = t->autograd;
     Storage *const storage = t->storage;
+    if (UNLIKELY(t->flags & TF_versioned)) bare_version_drop(t);
     meta_release(t->base.meta);
     if (t->block != BLOCK_header)
         atomic_store_explicit(&t->refs, 0, memory_order_relaxed); /* the block lives on while views do */
@@ -279,7 +283,10 @@ void tensor_batched_become(sn_tensor *t, const sn_tensor *from) {
 }
 
 void tensor_written(sn_tensor *t) {
-    if (t->storage) atomic_fetch_add_explicit(&t->storage->version, 1, memory_order_relaxed);
+    if (LIKELY(t->storage != NULL))
+        atomic_fetch_add_explicit(&t->storage->version, 1, memory_order_relaxed);
+    else
+        bare_version_bump(t);
 }
 
 Status tensor_materialize_all(Reason why) { return tracer_settle(why); }

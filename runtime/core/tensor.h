@@ -37,7 +37,8 @@ enum {                   /* sn_tensor.flags */
        TF_batched = 8,   /* a handle of a level (runtime/transform): of sn_vmap, one example of many, */
        TF_whole = 16,    /* or of another, which has the same sizes as what it stands for */
        TF_learnt = 4,    /* a replay function was called with it (capture/replay/replay_guards.h) */
-       TF_lent = 32      /* of a call's array (tensor_lent): no body has closed over it */
+       TF_lent = 32,     /* of a call's array (tensor_lent): no body has closed over it */
+       TF_versioned = 64 /* without memory, with a version counter all the same (bare_version.h) */
 };
 
 struct AutogradMeta; /* runtime/autograd/tape.h; NULL until needed */
@@ -170,7 +171,11 @@ static inline void *tensor_data(const sn_tensor *t) {
     return LIKELY(!t->offset) ? data : data + t->offset * dtype_bytes(t->base.meta->dtype);
 }
 void tensor_written(sn_tensor *t); /* bumps the version */
-static inline uint32_t tensor_version(const sn_tensor *t) { return t->storage ? atomic_load(&t->storage->version) : 0; }
+uint32_t bare_version_now(const sn_tensor *t);
+static inline uint32_t tensor_version(const sn_tensor *t) {
+    if (LIKELY(t->storage != NULL)) return atomic_load(&t->storage->version);
+    return UNLIKELY(t->flags & TF_versioned) ? bare_version_now(t) : 0;
+}
 
 /* Host code is about to write memory that any tensor may depend on: what is pending runs first. */
 Status tensor_materialize_all(Reason why);

@@ -621,6 +621,7 @@ static Status meta_kernel(OpCall *call) {
     TRY(check_without_data(call, &metas));
     if (call->form != FORM_functional) {
         written_outs(call);
+        for (int i = 0; i < call->row->n_out; i++) tensor_written(call->outs[i]);
         return ST_OK;
     }
     for (int i = 0; i < metas.n; i++) {

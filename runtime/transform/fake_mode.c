@@ -9,6 +9,7 @@
 
 #include "runtime/core/breaks.h"
 #include "runtime/core/custom_write.h"
+#include "runtime/core/bare_version.h"
 #include "runtime/eager/eager.h"
 
 /* Refuses an op that needs the values of a tensor. */
@@ -42,6 +43,7 @@ static Status set_written(const OpCall *call, const EagerMetas *metas) {
         sn_tensor *const t = call_written(call, i);
         if (call->form == FORM_out && !meta_same_sizes(t->base.meta, metas->at[i].meta))
             tensor_set_meta(t, metas->at[i].meta);
+        tensor_written(t);
         call->outs[i] = t;
     }
     return ST_OK;
@@ -59,8 +61,12 @@ static Status fake_kernel(OpCall *call) {
     for (int i = 0; i < metas.n; i++) {
         if (!(call->outs[i] = tensor_fake(metas.at[i].meta))) return error_pending();
         call->outs[i]->offset = eager_place_of(call, &metas, i, &base);
+        if (base) TRY(bare_version_share(call->outs[i], base));
     }
-    if (op_dynamic(call->row)) custom_write_set_results(call, op_dynamic(call->row));
+    if (op_dynamic(call->row)) {
+        custom_write_set_results(call, op_dynamic(call->row));
+        custom_write_count(call, op_dynamic(call->row));
+    }
     call->n_outs = metas.n;
     return ST_OK;
 }

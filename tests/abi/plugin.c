@@ -63,6 +63,17 @@ static void change_much(void) {
 void sn_of_a_later_version(void);
 #endif
 
+#ifdef SN_PLUGIN_MARK /* results of several kinds are newer than 0.1 */
+static sn_status halves_meta(sn_frame *f) {
+    for (int i = 0; i < 2; i++) sn_out(f, i, sn_empty_like(sn_in(f, 0)));
+    return sn_out_value(f, 2, sn_int(sn_numel(sn_in(f, 0))));
+}
+static sn_status halves_cpu(sn_frame *f) {
+    for (int i = 0; i < 2; i++) sn_out(f, i, sn_mul_scalar(sn_in(f, 0), sn_float(0.5 + i)));
+    return sn_out_value(f, 2, sn_int(sn_numel(sn_in(f, 0))));
+}
+#endif
+
 sn_status sn_plugin_start(void) {
 #ifdef PLUGIN_MISSING
     sn_of_a_later_version();
@@ -70,6 +81,10 @@ sn_status sn_plugin_start(void) {
     sn_op_register(SN_OP_DESC(.schema = TEXT(PLUGIN_NAME) "::swish(Tensor x, float beta=1.0) -> Tensor",
                               .flags = SN_OP_PURE, .meta = swish_meta, .cpu = swish_cpu, .derivative = swish_derivative,
                               .saves = "x", .autocast = SN_CAST_F32));
+#ifdef SN_PLUGIN_MARK
+    sn_op_register(SN_OP_DESC(.schema = TEXT(PLUGIN_NAME) "::halves(Tensor x) -> (Tensor[], int)", .flags = SN_OP_PURE,
+                              .meta = halves_meta, .cpu = halves_cpu));
+#endif
 #ifdef PLUGIN_TWICE
     sn_op_register(SN_OP_DESC(.schema = TEXT(PLUGIN_NAME) "::swish(Tensor x) -> Tensor", .cpu = swish_cpu));
 #endif

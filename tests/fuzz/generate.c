@@ -188,6 +188,7 @@ static bool infer(Gen *g, const FzStep *step, int s, MetaOut *outs, int *n) {
     if (changes_handle(row, form)) call.form = FORM_functional;
     call.n_out = row->returns_list ? *n : row->n_out;
     if (status == ST_OK) status = op_meta(&call);
+    for (int i = 0; i < call.n_out && i < *n && op_is_made(row); i++) outs[i].wrapped = false; /* numbers: run.c */
     error_clear();
     *n = call.n_out;
     return status == ST_OK;

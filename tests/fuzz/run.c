@@ -325,8 +325,10 @@ static void run_op(FzRun *run, const FzStep *step) {
         return;
     }
     sn_op_call(op, in, n_in, out, &n);
-    for (int i = 0; i < step->n_out; i++)
+    for (int i = 0; i < step->n_out; i++) {
+        if (out[i].kind == SN_KIND_INT) out[i] = sn_val(sn_full((sn_ints){0}, out[i], SN_I64)); /* of a user's op */
         run->values[step->out + i] = !sn_check() && i < n && out[i].kind == SN_KIND_TENSOR ? out[i].tensor : NULL;
+    }
     if (strstr(step->op, "empty") && run->values[step->out]) zero_unset(run->values[step->out], step->op);
 }
 

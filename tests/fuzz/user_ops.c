@@ -1,4 +1,4 @@
-/* user_ops.c: ops of the program's own in random programs: three by a scalar expression, with gradients, one of which
+/* user_ops.c: ops of the program's own in random programs: one that gives a list and a number, three by a scalar expression, with gradients, one of which
  * leaves an argument without, and some that write an argument, whole or a view, an input's memory or what a step made,
  * with gradients where a rule or their kernels' ops give them. */
 #include <stdio.h>
@@ -52,7 +52,35 @@ static sn_status into(sn_frame *f) {
     return sn_add_(sn_in(f, 0), sn_in(f, 1)) ? SN_OK : sn_check();
 }
 
+/* fz::parts: by x and x + by in a list, how many they are, and x's elements: by values where `asked` is set */
+static sn_status parts_meta(sn_frame *f) {
+    sn_out(f, 0, sn_empty_like(sn_in(f, 0)));
+    sn_out(f, 1, sn_empty_like(sn_in(f, 0)));
+    if (sn_in_int(f, 2))
+        sn_out_none(f, 2);
+    else
+        sn_out_value(f, 2, sn_int(sn_numel(sn_in(f, 0))));
+    return sn_out(f, 3, sn_empty_like(sn_in(f, 0)));
+}
+static sn_status parts(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0);
+    sn_out(f, 0, sn_mul_scalar(x, sn_in_value(f, 1)));
+    sn_out(f, 1, sn_add_scalar(x, sn_in_value(f, 1)));
+    sn_out_value(f, 2, sn_int(sn_numel(x)));
+    return sn_out(f, 3, sn_neg(x));
+}
+static sn_status parts_derivative(sn_frame *f) {
+    sn_tensor *const a = sn_grad_of(f, 0), *const b = sn_grad_of(f, 1), *const c = sn_grad_of(f, 3);
+    sn_tensor *sum = a ? sn_mul_scalar(a, sn_in_value(f, 1)) : NULL;
+    if (b) sum = sum ? sn_add(sum, b) : b;
+    if (c) sum = sum ? sn_sub(sum, c) : sn_neg(c);
+    return sn_set_grad_of(f, 0, sum);
+}
+
 bool fz_user_ops_register(void) {
+    sn_op_register(SN_OP_DESC(.schema = "fz::parts(Tensor x, float by, int asked) -> (Tensor[], int, Tensor)",
+                              .flags = SN_OP_PURE, .meta = parts_meta, .cpu = parts, .cuda = parts,
+                              .derivative = parts_derivative));
     sn_op_register(SN_OP_DESC(.schema = "fz::gate(Tensor x, Tensor y, float by) -> Tensor",
                               .scalar = "max(x, y) * by + sigmoid(x)", .derivative = gate_derivative, .saves = "x, y"));
     sn_op_register(SN_OP_DESC(.schema = "fz::levels(Tensor x) -> Tensor",
@@ -102,6 +130,15 @@ static int some_memory(Gen *g, int v, bool history) {
     return user_step(g, "aten::select.int", 3, (const FzArg[]){user_value(at), gen_chance(g, 50) ? zero : last, zero});
 }
 
+/* Any two of what the list and the number are. */
+static int parts_step(Gen *g, int v) {
+    const FzArg asked = {.kind = FZ_int, .i = {gen_chance(g, 30), -1}};
+    const int first = user_step(g, "fz::parts", 3, (const FzArg[]){user_value(v), user_float(0.75), asked});
+    if (first < 0) return -1;
+    const int a = (int)gen_below(g, 4), b = (int)gen_below(g, 4);
+    return user_step(g, "aten::mul.Tensor", 2, (const FzArg[]){user_value(first + a), user_value(first + b)});
+}
+
 static int scaled_value(Gen *g, int v) {
     return user_step(g, "aten::mul.Tensor", 2, (const FzArg[]){user_value(v), user_float(1.5)});
 }
@@ -128,7 +165,7 @@ void gen_user_op(Gen *g) {
     const int v = gen_any(g);
     if (v < 0 || !dtype_is_float(gen_dtype(g, v)) || g->p->n_steps > FZ_STEPS - 8 || g->p->n_values > FZ_VALUES - 12)
         return;
-    const int64_t which = gen_below(g, 5);
+    const int64_t which = gen_below(g, 7);
     int result = -1;
     if (which == 0)
         result = user_step(g, "fz::gate", 3,
@@ -136,6 +173,7 @@ void gen_user_op(Gen *g) {
     if (which == 1) result = user_step(g, "fz::levels", 1, (const FzArg[]){user_value(v)});
     if (which == 2)
         result = user_step(g, "fz::steer", 2, (const FzArg[]){user_value(scaled_value(g, v)), user_value(v)});
-    if (which >= 3) result = writing_step(g, v);
+    if (which == 3 || which == 4) result = writing_step(g, v);
+    if (which > 4) result = parts_step(g, v);
     if (result >= 0 && gen_chance(g, 50)) g->result = result;
 }

@@ -90,6 +90,25 @@ SN_TARGET(graph, target) {
     sn_target_input(target, sn_val(sn_randn(SN_INTS(4), SN_F32)));
 }
 
+/* Nothing that is an input requires gradients: those of what is closed over are computed. */
+SN_TARGET(parameters, target) {
+    static Model m;
+    fill(&m, true);
+    target->kind = SN_TARGET_BACKWARD;
+    target->body = forward;
+    target->closure = &m;
+    sn_target_input(target, sn_val(sn_randn(SN_INTS(4, 8), SN_F32)));
+    sn_target_input(target, sn_float(0.5));
+}
+
+/* Exported, it is bound to libc's function of this name. */
+__attribute__((visibility("default"))) sn_status advance(sn_frame *f);
+sn_status advance(sn_frame *f) { return sn_out(f, 0, sn_relu(sn_in(f, 0))); }
+SN_TARGET(taken, target) {
+    target->body = advance;
+    sn_target_input(target, sn_val(sn_randn(SN_INTS(4, 8), SN_F32)));
+}
+
 SN_TARGET(nothing, target) { target->outputs = 3; }
 
 SN_TARGET(broken, target) {

@@ -47,6 +47,7 @@ has 'k0_' "$("$1" profile "$2:forward")"
 has '"verdict": "same"' "$("$1" verify "$2:forward" --json)"
 "$1" verify "$2:gradients" >"$work/said" || { cat "$work/said"; exit 1; }
 has 'gradient of argument 0' "$(cat "$work/said")"
+has '"compiled_share": 1' "$("$1" bench "$2:parameters" --json --seconds=0.05)"
 has '"verdict": "same"' "$("$1" verify "$2:train" --json)"
 has '"verdict": "same"' "$("$1" verify "$2:graph" --json)"
 has 'aten::exp' "$("$1" dump "$2:graph")"
@@ -68,6 +69,7 @@ sinter=$1
 refused 2 "has inputs of its own" run "$2:forward" --vary
 refused 1 "a target has a body or a graph" run "$2:nothing"
 refused 1 "the weights are not there" run "$2:broken"
+refused 1 "its body is advance of .*libc.*: make it static" run "$2:taken"
 for command in run explain dump verify bench profile; do
     refused 1 "wants its closure, and is called without one: SN_TARGET(wants_closure, target)" $command "$2:wants_closure" --input 'f32[4,8]' --input 0.5
 done

@@ -64,6 +64,33 @@ START_TEST(a_kernel_returns_the_layout_that_meta_said) {
 }
 END_TEST
 
+/* Strides of dims of size 1 and 0: those that meta said, eager and compiled alike. */
+static sn_status meta_row_major(sn_frame *f) {
+    return sn_out(f, 0, sn_empty_like(sn_clone_ex(sn_in(f, 0), sn_int(SN_CONTIGUOUS_FORMAT))));
+}
+static sn_status return_odd(sn_frame *f) { /* f32[1,3]{1,1} */
+    sn_tensor *const turned = sn_clone_ex(sn_transpose(sn_in(f, 0), 0, 1), sn_int(SN_CONTIGUOUS_FORMAT));
+    return sn_out(f, 0, sn_transpose(turned, 0, 1));
+}
+
+START_TEST(a_result_of_size_one_lies_as_meta_said) {
+    const sn_op *const op = op_of(SN_OP_DESC(.schema = "own::odd(Tensor x) -> Tensor", .flags = SN_OP_PURE,
+                                             .meta = meta_row_major, .cpu = return_odd));
+    const Twin twin = twin_new(call_op, (void *)(uintptr_t)op, (void *)(uintptr_t)op, NULL);
+    for (int i = 0; i < 4; i++) {
+        sn_tensor *const x = F32(i, 1, 3);
+        sn_tensor *const eager = SN_CALL(twin.eager, x), *const fast = SN_CALL(twin.fast, x);
+        ck_assert_msg(eager && fast, "%s", sn_error_take()->message);
+        ck_assert(same_bits(eager, fast));
+        for (int d = 0; d < 2; d++) {
+            ck_assert_int_eq(sn_strides(eager).data[d], d ? 1 : 3);
+            ck_assert_int_eq(sn_strides(fast).data[d], d ? 1 : 3);
+        }
+    }
+    twin_free(twin);
+}
+END_TEST
+
 /* what an op writes --------------------------------------------------------------------------- */
 
 static sn_status add_one_inside(sn_frame *f) { return sn_out(f, 0, sn_add_scalar_(sn_in(f, 0), sn_float(1))); }
@@ -241,6 +268,7 @@ int main(void) {
     const TTest *const tests[] = {
         a_pure_op_has_results_of_its_own,
         a_kernel_returns_the_layout_that_meta_said,
+        a_result_of_size_one_lies_as_meta_said,
         an_op_that_writes_a_leaf_is_refused_as_an_in_place_op_is,
         a_mode_sees_out_and_reads_results,
         keys_that_nothing_has_are_refused,

@@ -563,6 +563,21 @@ START_TEST(vmap_goes_example_by_example) {
 }
 END_TEST
 
+/* Types, sizes, a list's length, without a run; a number is a tensor of rank 0. */
+START_TEST(inference_knows_lists_and_numbers) {
+    sn_inferred out[4];
+    const sn_value rows[] = {sn_val(F32(1, 4, 3)), sn_int(2)};
+    int n = 4;
+    ck_assert_msg(sn_op_infer(rows_op(), rows, 2, out, &n, NULL) == SN_OK, "%s", sn_error_take()->message);
+    ck_assert_int_eq(n, 2);
+    ck_assert(out[1].dtype == SN_F32 && out[1].rank == 1);
+    n = 4;
+    ck_assert_msg(sn_op_infer(peak_op(), rows, 2, out, &n, NULL) == SN_OK, "%s", sn_error_take()->message);
+    ck_assert_int_eq(n, 3);
+    ck_assert(out[1].dtype == SN_I64 && out[1].rank == 0 && out[2].dtype == SN_F64 && out[0].rank == 2);
+}
+END_TEST
+
 static const char graph_text[] = "graph g(%x: f32[2,3]) {\n"
                                  "  %0, %1, %2 = res::peak(%x, 4)\n"
                                  "  %3, %4 = res::rows(%0, 2)\n"
@@ -613,6 +628,7 @@ int main(void) {
         the_kernel_gives_what_the_rule_said,
         the_check_of_ops_knows_lists_and_numbers,
         vmap_goes_example_by_example,
+        inference_knows_lists_and_numbers,
         graphs_have_numbers_as_tensors,
     };
     TCase *const tcase = tcase_create("test_user_results");
