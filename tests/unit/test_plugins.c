@@ -166,6 +166,27 @@ START_TEST(a6_05_a_start_leaves_no_modes_and_a_failed_one_no_overrides) {
 }
 END_TEST
 
+static sn_status halves_added(sn_frame *f) {
+    const sn_value in = sn_val(sn_exp(sn_in(f, 0)));
+    sn_value out[3];
+    int n = 3;
+    if (sn_op_call(sn_op_find("modes::halves"), &in, 1, out, &n) != SN_OK || n != 3) return sn_check();
+    return sn_out(f, 0, sn_mul_scalar(sn_add(out[0].tensor, out[1].tensor), out[2]));
+}
+
+START_TEST(a6_07_an_op_of_a_plugin_gives_a_list_and_a_number) {
+    expect_loaded(sn_plugin_load(PLUGIN(modes)));
+    ck_assert_str_eq(sn_op_schema(sn_op_find("modes::halves")), "modes::halves(Tensor x) -> (Tensor[], int)");
+    const Twin twin = twin_new(halves_added, NULL, NULL, NULL);
+    for (int i = 0; i < 3; i++) {
+        sn_tensor *const x = F32(i, 5), *const y = TWIN_CALL(twin, x);
+        ck_assert(sn_allclose(y, sn_mul_scalar(sn_exp(x), sn_float(2 * 5)), 1e-6, 0)); /* 0.5 + 1.5, of 5 elements */
+    }
+    ck_assert_int_eq(stats_of(twin.fast).breaks, 0);
+    twin_free(twin);
+}
+END_TEST
+
 static sn_status loads(sn_frame *f) {
     sn_plugin_load(PLUGIN(old));
     return sn_out(f, 0, sn_in(f, 0));
@@ -464,6 +485,7 @@ int main(void) {
     tcase_add_test(tests, a6_05_a_failed_start_leaves_no_passes_backends_and_devices);
     tcase_add_test(tests, a6_05_a_start_leaves_no_modes_and_a_failed_one_no_overrides);
     tcase_add_test(tests, a6_05_a_plugin_is_started_once);
+    tcase_add_test(tests, a6_07_an_op_of_a_plugin_gives_a_list_and_a_number);
     tcase_add_test(tests, a6_05_a_plugin_is_built_and_loaded_at_run_time);
     tcase_add_test(tests, a6_05_what_does_not_build_says_why);
     tcase_add_test(tests, a9_13_a_string_of_c_becomes_an_op);
