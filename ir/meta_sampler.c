@@ -1,4 +1,4 @@
-/* meta_sampler.c: planes read at positions between elements, bags of embeddings. */
+/* meta_sampler.c: planes and volumes read at positions between elements, bags of embeddings. */
 #include "ir/meta_rules.h"
 
 /* grids --------------------------------------------------------------------------------------- */
@@ -10,56 +10,76 @@ static Status mode_is(const MetaCall *call, int arg, const char *names) {
                      (long long)mode);
 }
 
-/* input [N,C,H,W] and grid [N,h,w,2] from argument `first` on, then the two modes. */
-static Status grid_fits(const MetaCall *call, int first) {
+/* input [N,C,H,W] and grid [N,h,w,2] from argument `first` on (of rank 5: [N,C,D,H,W] and [N,d,h,w,3]), then the two
+ * modes. */
+static Status grid_fits(const MetaCall *call, int first, int rank) {
     const Meta *const input = tensor_meta(call, first), *const grid = tensor_meta(call, first + 1);
-    if (input->rank != 4 || grid->rank != 4 || !sym_same(call->env, grid->sizes[3], 2) ||
+    if (input->rank != rank || grid->rank != rank || !sym_same(call->env, grid->sizes[rank - 1], rank - 2) ||
         !sym_same(call->env, input->sizes[0], grid->sizes[0]))
-        return meta_fail(call, ST_SHAPE, "input %s must be [N,C,H,W] and grid %s [N,h,w,2]", SIZES(call, input),
-                         SIZES(call, grid));
-    if (sym_same(call->env, input->sizes[2], 0) || sym_same(call->env, input->sizes[3], 0))
-        return meta_fail(call, ST_SHAPE, "input %s has planes without elements", SIZES(call, input));
+        return meta_fail(call, ST_SHAPE, "input %s must be %s and grid %s %s", SIZES(call, input),
+                         rank == 4 ? "[N,C,H,W]" : "[N,C,D,H,W]", SIZES(call, grid),
+                         rank == 4 ? "[N,h,w,2]" : "[N,d,h,w,3]");
+    for (int d = 2; d < rank; d++)
+        if (sym_same(call->env, input->sizes[d], 0))
+            return meta_fail(call, ST_SHAPE, "input %s has %s without elements", SIZES(call, input),
+                             rank == 4 ? "planes" : "volumes");
     if (!dtype_is_float(input->dtype) || input->dtype != grid->dtype)
         return meta_fail(call, ST_DTYPE, "input and grid must be of one floating point dtype, not %s and %s",
                          dtype_name(input->dtype), dtype_name(grid->dtype));
     TRY(same_device(call, input, grid));
-    TRY(mode_is(call, first + 2, "bilinear, nearest, bicubic"));
+    TRY(mode_is(call, first + 2, rank == 4 ? "bilinear, nearest, bicubic" : "trilinear, nearest, tricubic"));
     return mode_is(call, first + 3, "zeros, border, reflection");
 }
 
-/* (input, grid, interpolation_mode, padding_mode, align_corners) */
-Status meta_grid_sampler_2d(MetaCall *call) {
-    TRY(grid_fits(call, 0));
-    const Meta *const input = tensor_meta(call, 0), *const grid = tensor_meta(call, 1);
-    const int64_t sizes[] = {input->sizes[0], input->sizes[1], grid->sizes[1], grid->sizes[2]};
-    TRY(check_numel(call, sizes, 4));
-    out_plain(call, 0, input->dtype, input->device, sizes, 4);
+/* input's batch and channels, and grid's dims */
+static void sampled_sizes(const Meta *input, const Meta *grid, int64_t *sizes) {
+    memcpy(sizes, input->sizes, 2 * sizeof *sizes);
+    for (int d = 2; d < input->rank; d++) sizes[d] = grid->sizes[d - 1];
+}
+
+static Status sampled(MetaCall *call, int rank) {
+    TRY(grid_fits(call, 0, rank));
+    const Meta *const input = tensor_meta(call, 0);
+    int64_t sizes[5];
+    sampled_sizes(input, tensor_meta(call, 1), sizes);
+    TRY(check_numel(call, sizes, rank));
+    out_plain(call, 0, input->dtype, input->device, sizes, rank);
     return ST_OK;
 }
 
-/* (grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask) */
-Status meta_grid_sampler_2d_backward(MetaCall *call) {
-    TRY(grid_fits(call, 1));
+/* (input, grid, interpolation_mode, padding_mode, align_corners) */
+Status meta_grid_sampler_2d(MetaCall *call) { return sampled(call, 4); }
+Status meta_grid_sampler_3d(MetaCall *call) { return sampled(call, 5); }
+Status meta_grid_sampler(MetaCall *call) { return sampled(call, tensor_meta(call, 0)->rank == 5 ? 5 : 4); }
+
+static Status sampled_backward(MetaCall *call, int rank) {
+    TRY(grid_fits(call, 1, rank));
     const Meta *const grad = tensor_meta(call, 0), *const input = tensor_meta(call, 1),
                       *const grid = tensor_meta(call, 2);
     const Arg *const mask = &call->args[6];
-    const int64_t sizes[] = {input->sizes[0], input->sizes[1], grid->sizes[1], grid->sizes[2]}, none = 0;
-    if (grad->rank != 4 || !all_same(call->env, grad->sizes, sizes, 4))
+    const int64_t none = 0;
+    int64_t sizes[5];
+    sampled_sizes(input, grid, sizes);
+    if (grad->rank != rank || !all_same(call->env, grad->sizes, sizes, rank))
         return meta_fail(call, ST_SHAPE, "grad_output %s does not have the sizes %s of the result", SIZES(call, grad),
-                         sizes_text(call, sizes, 4).at);
+                         sizes_text(call, sizes, rank).at);
     if (grad->dtype != input->dtype)
         return meta_fail(call, ST_DTYPE, "grad_output is %s, but input is %s", dtype_name(grad->dtype),
                          dtype_name(input->dtype));
     TRY(same_device(call, grad, input));
     if (mask->n != 2) return meta_fail(call, ST_ARGUMENT, "output_mask needs 2 entries");
     if (mask->ints[0])
-        out_plain(call, 0, input->dtype, input->device, input->sizes, 4);
+        out_plain(call, 0, input->dtype, input->device, input->sizes, rank);
     else
         out_plain(call, 0, input->dtype, input->device, &none, 1);
-    out_plain(call, 1, grid->dtype, grid->device, grid->sizes, 4);
+    out_plain(call, 1, grid->dtype, grid->device, grid->sizes, rank);
     call->order = ORDER_index;
     return ST_OK;
 }
+
+/* (grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask) */
+Status meta_grid_sampler_2d_backward(MetaCall *call) { return sampled_backward(call, 4); }
+Status meta_grid_sampler_3d_backward(MetaCall *call) { return sampled_backward(call, 5); }
 
 /* bags ---------------------------------------------------------------------------------------- */
 

@@ -1,16 +1,19 @@
-/* decomp_sampler.c: planes read between their elements, at positions given by data. A position reads 1, 2 or 4 elements
- * of each dim (taps), each with an index, a weight and whether it lies inside; a row of taps is joined along x first,
- * then the rows along y, in ascending order [B2.12]. What lies outside is left out by a choice, not by a weight of 0,
- * so that nothing infinite enters.
+/* decomp_sampler.c: planes and volumes read between their elements, at positions given by data. A position reads 1, 2 or
+ * 4 elements of each dim (taps), each with an index, a weight and whether it lies inside; a row of taps is joined along x
+ * first, then the rows along y, then along z, in ascending order [B2.12]. What lies outside is left out by a choice, not
+ * by a weight of 0, so that nothing infinite enters.
  *
- * grid is [-1, 1] over a plane; with align_corners over the centres of its corner elements, else over their edges. */
+ * grid is [-1, 1] over each dim; with align_corners over the centres of its first and last elements, else over their
+ * edges. */
+#include <math.h>
+
 #include "passes/rules/decomp.h"
 
-DecompFn decomp_grid_sampler, decomp_grid_sampler_2d, decomp_grid_sampler_2d_backward;
+DecompFn decomp_grid_sampler, decomp_grid_sampler_nd, decomp_grid_sampler_nd_backward;
 
 enum { BILINEAR, NEAREST, BICUBIC };
 enum { PAD_zeros, PAD_border, PAD_reflection };
-enum { MAX_TAPS = 4 };
+enum { MAX_TAPS = 4, MAX_DIMS = 3, MAX_PLACES = MAX_TAPS * MAX_TAPS * MAX_TAPS };
 
 static const double cubic = -0.75; /* PyTorch's A */
 
@@ -90,6 +93,11 @@ static Val *reflected(const Sampler *s, Val *x, int64_t size, Val **slope) {
     return low != 0 ? plus(b, inside, low) : inside;
 }
 
+/* Far outside where it is none, so that no weight is NaN: in second derivatives weights meet what was left out. */
+static Val *finite_place(Builder *b, Val *x) {
+    return E(b, where_self, V(E(b, lt_Scalar, V(E(b, abs, V(x))), F(INFINITY))), V(x), F(-2 * MAX_TAPS));
+}
+
 static Val *padded_place(const Sampler *s, Val *x, int64_t size, Val **slope) {
     if (s->padding == PAD_zeros) return x;
     if (s->padding == PAD_reflection) x = reflected(s, x, size, slope);
@@ -166,6 +174,7 @@ static DimTaps taps_of(const Sampler *s, Val *grid, int64_t size) {
     if (!grid) return (DimTaps){0};
     Val *slope = s->slopes ? filled_with(s->b, grid, elements_per_unit(s, grid, size)) : NULL;
     Val *x = unnormalised(s, grid, size);
+    if (s->padding == PAD_zeros) x = x ? finite_place(s->b, x) : NULL;
     if (s->mode != BICUBIC) x = x ? padded_place(s, x, size, s->slopes ? &slope : NULL) : NULL;
     if (!x) return (DimTaps){0};
     DimTaps t = s->mode == BILINEAR  ? linear_taps(s, x, size)
@@ -175,41 +184,61 @@ static DimTaps taps_of(const Sampler *s, Val *grid, int64_t size) {
     return t;
 }
 
-/* Planes as rows of elements, and where they are read. */
+/* Planes or volumes as rows of elements, and where they are read; dims as input has them: z before y before x. */
 typedef struct Reading {
     Builder *b;
-    Val *planes; /* [N, C, H * W] */
-    int64_t width, batch, channels, count;
-    DimTaps x, y;
+    Val *planes; /* [N, C, elements] */
+    int64_t batch, channels, count;
+    const int64_t *sizes; /* of the dims */
+    int dims;
+    DimTaps taps[MAX_DIMS];
 } Reading;
 
-/* grid [N, h, w, 2]: one coordinate as [N, 1, h * w] */
+/* grid [N, ..., dims]: one coordinate as [N, 1, count] */
 static Val *coordinate(Builder *b, Val *grid, int64_t which, const Reading *r) {
     const int64_t sizes[] = {r->batch, 1, r->count};
     return reshaped(b, E(b, select_int, V(grid), I(-1), I(which)), sizes, 3);
 }
 
+static int64_t sizes_product(Builder *b, const int64_t *sizes, int n) {
+    int64_t all = sizes[0];
+    for (int i = 1; i < n; i++) all = sym_mul(b->env, all, sizes[i]);
+    return all;
+}
+
 static bool reading_begin(Reading *r, Sampler *s, Val *input, Val *grid) {
     Builder *const b = s->b;
-    const int64_t *const sizes = input->meta->sizes, *const at = grid->meta->sizes;
-    const int64_t flat[] = {sizes[0], sizes[1], sym_mul(b->env, sizes[2], sizes[3])};
-    *r = (Reading){.b = b, .batch = sizes[0], .channels = sizes[1], .count = sym_mul(b->env, at[1], at[2])};
-    r->width = sizes[3];
+    const int64_t *const sizes = input->meta->sizes;
+    const int dims = input->meta->rank - 2;
+    const int64_t flat[] = {sizes[0], sizes[1], sizes_product(b, sizes + 2, dims)};
+    *r = (Reading){.b = b, .batch = sizes[0], .channels = sizes[1], .sizes = sizes + 2, .dims = dims};
+    r->count = sizes_product(b, grid->meta->sizes + 1, dims);
     r->planes = reshaped(b, widened(b, input), flat, 3);
     Val *const wide = widened(b, grid);
-    r->x = taps_of(s, coordinate(b, wide, 0, r), r->width);
-    r->y = taps_of(s, coordinate(b, wide, 1, r), sizes[2]);
-    return r->planes && r->x.n && r->y.n;
+    for (int d = dims - 1; d >= 0; d--) {
+        r->taps[d] = taps_of(s, coordinate(b, wide, dims - 1 - d, r), r->sizes[d]);
+        if (!r->taps[d].n) return false;
+    }
+    return r->planes;
 }
 
-static Val *tap_place(const Reading *r, const Tap *y, const Tap *x) {
+/* A tap of each dim up to one, by the product of their weights, NULL: 1. */
+typedef struct TapPath {
+    Val *index, *inside, *weight;
+} TapPath;
+
+static Val *times(Builder *b, Val *x, Val *y) { return x && y ? E(b, mul_Tensor, V(x), V(y)) : x ? x : y; }
+
+static TapPath along(const Reading *r, const TapPath *path, int d, const Tap *tap) {
+    Builder *const b = r->b;
+    Val *const rows = d ? E(b, mul_Tensor, V(path->index), I(r->sizes[d])) : NULL;
+    return (TapPath){d ? E(b, add_Tensor, V(rows), V(tap->index)) : tap->index, both(b, path->inside, tap->inside),
+                     NULL};
+}
+
+static Val *tap_place(const Reading *r, const TapPath *path) {
     const int64_t sizes[] = {r->batch, r->channels, r->count};
-    Val *const row = E(r->b, mul_Tensor, V(y->index), I(r->width));
-    return E(r->b, expand, V(E(r->b, add_Tensor, V(row), V(x->index))), A_INTS(sizes, 3));
-}
-
-static Val *value_at(const Reading *r, const Tap *y, const Tap *x) {
-    return E(r->b, gather, V(r->planes), I(2), V(tap_place(r, y, x)));
+    return E(r->b, expand, V(path->index), A_INTS(sizes, 3));
 }
 
 /* weight * value, nothing outside; a NULL weight is 1. */
@@ -218,79 +247,97 @@ static Val *part(Builder *b, Val *weight, Val *value, Val *inside) {
     return inside ? E(b, where_self, V(inside), V(product), F(0)) : product;
 }
 
-static Val *joined(Builder *b, Val *sum, Val *next) { return sum ? E(b, add_Tensor, V(sum), V(next)) : next; }
-
-/* The sum over all taps; along x or y by slopes instead of weights. */
-static Val *all_taps(const Reading *r, bool x_slopes, bool y_slopes) {
+/* The sum over all taps of the dims from d on; along dim `slopes` by slopes instead of weights. */
+static Val *taps_sum(const Reading *r, int slopes, int d, const TapPath *before) {
+    Builder *const b = r->b;
+    const DimTaps *const taps = &r->taps[d];
+    const bool last = d == r->dims - 1;
     Val *sum = NULL;
-    for (int i = 0; i < r->y.n; i++) {
-        const Tap *const y = &r->y.at[i];
-        Val *row = NULL;
-        for (int k = 0; k < r->x.n; k++) {
-            const Tap *const x = &r->x.at[k];
-            Val *const value = value_at(r, y, x);
-            row =
-                joined(r->b, row, part(r->b, x_slopes ? x->slope : x->weight, value, both(r->b, y->inside, x->inside)));
-        }
-        sum = joined(r->b, sum, part(r->b, y_slopes ? y->slope : y->weight, row, y->inside));
+    for (int i = 0; i < taps->n; i++) {
+        const Tap *const tap = &taps->at[i];
+        const TapPath path = along(r, before, d, tap);
+        Val *const value =
+            last ? E(b, gather, V(r->planes), I(2), V(tap_place(r, &path))) : taps_sum(r, slopes, d + 1, &path);
+        Val *const next = part(b, d == slopes ? tap->slope : tap->weight, value, last ? path.inside : tap->inside);
+        sum = sum ? E(b, add_Tensor, V(sum), V(next)) : next;
     }
     return sum;
 }
 
+static Val *all_taps(const Reading *r, int slopes) { return taps_sum(r, slopes, 0, &(TapPath){0}); }
+
 /* (input, grid, interpolation_mode, padding_mode, align_corners) */
-Status decomp_grid_sampler_2d(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
-    Val *const input = args[0].val, *const grid = args[1].val;
-    const int64_t sizes[] = {input->meta->sizes[0], input->meta->sizes[1], grid->meta->sizes[1], grid->meta->sizes[2]};
+Status decomp_grid_sampler_nd(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    const Meta *const input = args[0].val->meta, *const grid = args[1].val->meta;
+    int64_t sizes[2 + MAX_DIMS] = {input->sizes[0], input->sizes[1]};
+    for (int d = 2; d < input->rank; d++) sizes[d] = grid->sizes[d - 1];
     Sampler s = {b, args[2].i, args[3].i, args[4].i != 0, false};
     Reading r;
-    if (!reading_begin(&r, &s, input, grid)) return decomp_done(outs, 1, (Val *const[]){NULL});
-    return done1(outs, reshaped(b, in_dtype(b, all_taps(&r, false, false), input->meta->dtype), sizes, 4));
+    if (!reading_begin(&r, &s, args[0].val, args[1].val)) return decomp_done(outs, 1, (Val *const[]){NULL});
+    return done1(outs, reshaped(b, in_dtype(b, all_taps(&r, -1), input->dtype), sizes, input->rank));
 }
 
 Status decomp_grid_sampler(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
-    return done1(outs, E(b, grid_sampler_2d, args[0], args[1], args[2], args[3], args[4]));
+    return done1(outs, args[0].val->meta->rank == 5
+                           ? E(b, grid_sampler_3d, args[0], args[1], args[2], args[3], args[4])
+                           : E(b, grid_sampler_2d, args[0], args[1], args[2], args[3], args[4]));
+}
+
+/* What the taps add to their elements, in ascending order. */
+typedef struct TapParts {
+    Val *grad, *places[MAX_PLACES], *parts[MAX_PLACES];
+    int n;
+} TapParts;
+
+static bool collect_parts(const Reading *r, TapParts *all, int d, const TapPath *before) {
+    const DimTaps *const taps = &r->taps[d];
+    for (int i = 0; i < taps->n; i++) {
+        TapPath path = along(r, before, d, &taps->at[i]);
+        path.weight = times(r->b, before->weight, taps->at[i].weight);
+        if (d < r->dims - 1) {
+            if (!collect_parts(r, all, d + 1, &path)) return false;
+            continue;
+        }
+        all->places[all->n] = tap_place(r, &path);
+        all->parts[all->n] = part(r->b, path.weight, all->grad, path.inside);
+        if (!all->places[all->n] || !all->parts[all->n]) return false;
+        all->n++;
+    }
+    return true;
 }
 
 /* What each tap adds to its element, all taps of the first, then of the second... */
 static Val *input_gradient(const Reading *r, Val *grad, const Meta *input) {
     Builder *const b = r->b;
-    Val *places[MAX_TAPS * MAX_TAPS], *parts[MAX_TAPS * MAX_TAPS];
-    int n = 0;
-    for (int i = 0; i < r->y.n; i++)
-        for (int k = 0; k < r->x.n; k++, n++) {
-            const Tap *const y = &r->y.at[i], *const x = &r->x.at[k];
-            Val *const weight = y->weight ? E(b, mul_Tensor, V(y->weight), V(x->weight)) : NULL;
-            places[n] = tap_place(r, y, x);
-            parts[n] = part(b, weight, grad, both(b, y->inside, x->inside));
-            if (!places[n] || !parts[n]) return NULL;
-        }
-    Val *const at = n > 1 ? E(b, cat, A_VALS(places, n), I(2)) : places[0];
-    Val *const added = n > 1 ? E(b, cat, A_VALS(parts, n), I(2)) : parts[0];
+    TapParts all = {.grad = grad};
+    if (!collect_parts(r, &all, 0, &(TapPath){0})) return NULL;
+    Val *const at = all.n > 1 ? E(b, cat, A_VALS(all.places, all.n), I(2)) : all.places[0];
+    Val *const added = all.n > 1 ? E(b, cat, A_VALS(all.parts, all.n), I(2)) : all.parts[0];
     Val *const none = zeros_of_sizes(b, r->planes->meta, r->planes->meta->sizes, 3);
     Val *const sums = E(b, scatter_add, V(none), I(2), V(at), V(added));
-    return reshaped(b, in_dtype(b, sums, input->dtype), input->sizes, 4);
+    return reshaped(b, in_dtype(b, sums, input->dtype), input->sizes, input->rank);
 }
 
-/* [N, 1, P]: summed over the channels. */
-static Val *grid_gradient(const Reading *r, Val *grad, bool along_y) {
+/* [N, 1, count]: summed over the channels. */
+static Val *grid_gradient(const Reading *r, Val *grad, int d) {
     const int64_t channels = 1;
-    Val *const slopes = all_taps(r, !along_y, along_y);
+    Val *const slopes = all_taps(r, d);
     Val *const sum = sum_over(r->b, E(r->b, mul_Tensor, V(grad), V(slopes)), &channels, 1, true);
-    return E(r->b, mul_Tensor, V(sum), V(along_y ? r->y.scale : r->x.scale));
+    return E(r->b, mul_Tensor, V(sum), V(r->taps[d].scale));
 }
 
 static Val *grid_gradients(const Reading *r, Val *grad, const Meta *grid) {
     Builder *const b = r->b;
-    Val *parts[2];
-    for (int i = 0; i < 2; i++) {
-        parts[i] = E(b, unsqueeze, V(grid_gradient(r, grad, i)), I(-1));
+    Val *parts[MAX_DIMS];
+    for (int i = 0; i < r->dims; i++) {
+        parts[i] = E(b, unsqueeze, V(grid_gradient(r, grad, r->dims - 1 - i)), I(-1));
         if (!parts[i]) return NULL;
     }
-    return reshaped(b, in_dtype(b, E(b, cat, A_VALS(parts, 2), I(-1)), grid->dtype), grid->sizes, 4);
+    return reshaped(b, in_dtype(b, E(b, cat, A_VALS(parts, r->dims), I(-1)), grid->dtype), grid->sizes, grid->rank);
 }
 
 /* (grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask) */
-Status decomp_grid_sampler_2d_backward(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+Status decomp_grid_sampler_nd_backward(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     Val *const input = args[1].val, *const grid = args[2].val;
     const int64_t none = 0;
     Sampler s = {b, args[3].i, args[4].i, args[5].i != 0, true};

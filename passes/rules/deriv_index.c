@@ -84,12 +84,13 @@ Status deriv_scatter_reduce(Deriv *d) {
     return error_raise(ST_UNSUPPORTED, "the derivative of scatter.reduce 'multiply' in src");
 }
 
-/* PyTorch has no second derivative. */
-Status deriv_grid_sampler_2d(Deriv *d) {
+/* The second derivative is that of the ops which the backward is made of. */
+Status deriv_grid_sampler(Deriv *d) {
+    const OpId backward = d->arg_meta[0]->rank == 5 ? OP_grid_sampler_3d_backward : OP_grid_sampler_2d_backward;
     const int64_t mask[] = {wants(d, 0), wants(d, 1)};
     const Arg args[] = {V(grad_of(d)), d->args[0], d->args[1], d->args[2], d->args[3], d->args[4], A_INTS(mask, 2)};
     Val *outs[2];
-    TRY(emit(d->b, OP_grid_sampler_2d_backward, args, COUNT_OF(args), outs));
+    TRY(emit(d->b, backward, args, COUNT_OF(args), outs));
     if (wants(d, 0)) TRY(deriv_set(d, 0, outs[0]));
     return wants(d, 1) ? deriv_set(d, 1, outs[1]) : ST_OK;
 }

@@ -50,6 +50,35 @@ const Samples samples_grid_sampler_2d_backward = {
     .bad = BAD({"x[2,3,3,3] x[2,3,4,5] x[2,3,2,2] 0 0 false [1,1]", ST_SHAPE, "2, 3, 3, 3"},
                {"x[2,3,3,2] x[2,3,4,5] x[2,3,2,2] 0 0 false [1]", ST_ARGUMENT, "output_mask"}),
 };
+const Samples samples_grid_sampler_3d = {
+    .good = LINES("x[2,3,2,3,4] u[2,2,1,2,3] 0 0 false", "x[2,3,2,3,4] x[2,1,2,2,3] 0 0 true",
+                  "x[2,3,2,3,4] x[2,2,2,1,3] 0 1 false", "x[1,2,4,3,2] x[1,2,1,2,3] 0 2 false",
+                  "x[1,2,4,3,2] x[1,2,1,2,3] 0 2 true", "x[1,2,4,3,2] x[1,2,1,2,3] 1 0 false",
+                  "x[1,2,4,3,2] u[1,2,1,2,3] 1 2 true", "x[1,1,4,3,2] x[1,2,1,2,3] 2 0 false",
+                  "x[1,1,2,3,2] x[1,1,1,2,3] 2 1 true", "x[1,1,1,1,1] x[1,1,2,1,3] 0 2 true",
+                  "x[0,2,3,2,3] x[0,2,2,1,3] 0 0 false", "x[1,0,3,2,2] x[1,2,1,2,3] 0 1 false"),
+    .batched = LINES("X[2,2,3,2,3] X[2,1,2,2,3] 0 0 false", "X[2,2,3,2,2] X[2,1,2,1,3] 1 2 true"),
+    .bad = BAD({"x[2,3,4,5] x[2,3,2,2,3] 0 0 false", ST_SHAPE, "[N,C,D,H,W]"},
+               {"x[2,3,2,3,4] x[2,2,1,2,2] 0 0 false", ST_SHAPE, "[N,d,h,w,3]"},
+               {"x[2,3,2,0,4] x[2,2,1,2,3] 0 0 false", ST_SHAPE, "volumes without elements"},
+               {"f32[2,3,2,3,4] f64[2,2,1,2,3] 0 0 false", ST_DTYPE, "f64"},
+               {"x[2,3,2,3,4] x[2,2,1,2,3] 3 0 false", ST_ARGUMENT, "tricubic"},
+               {"x[2,3,2,3,4] x[2,2,1,2,3] 0 3 false", ST_ARGUMENT, "padding_mode"}),
+};
+const Samples samples_grid_sampler_3d_backward = {
+    .good = LINES("x[2,2,1,2,2] x[2,2,2,3,4] u[2,1,2,2,3] 0 0 false [1,1]",
+                  "x[1,2,2,2,1] x[1,2,2,3,4] x[1,2,2,1,3] 0 2 true [0,1]",
+                  "x[1,2,2,2,1] x[1,2,2,3,4] x[1,2,2,1,3] 1 1 false [1,1]",
+                  "f64[1,1,1,2,1] f64[1,1,2,3,2] f64[1,1,2,1,3] 2 0 false [1,1]"),
+    .bad = BAD({"x[2,2,1,2,3] x[2,2,2,3,4] x[2,1,2,2,3] 0 0 false [1,1]", ST_SHAPE, "2, 2, 1, 2, 3"},
+               {"x[2,2,1,2,2] x[2,2,2,3,4] x[2,1,2,2,3] 0 0 false [1]", ST_ARGUMENT, "output_mask"}),
+};
+const Samples samples_grid_sampler = {
+    .good = LINES("x[2,3,4,5] u[2,3,2,2] 0 0 false", "x[2,3,4,5] x[2,3,2,2] 2 1 true",
+                  "x[1,2,4,3,2] x[1,2,1,2,3] 0 2 false", "x[1,2,4,3,2] x[1,2,1,2,3] 1 1 true"),
+    .bad = BAD({"x[2,3,4] x[2,3,2,2] 0 0 false", ST_SHAPE, "[N,C,H,W]"},
+               {"x[2,3,4,5,2] x[2,3,2,2] 0 0 false", ST_SHAPE, "[N,C,D,H,W]"}),
+};
 const Samples samples_embedding_bag = {
     .good = LINES("x[5,4] i<5[7] i<1[3]", "x[5,4] i<5[7] i<1[3] false 1", "w[5,4] i<5[7] i<1[3] true 1",
                   "x[5,4] i<5[7] i<1[3] false 2", "x[5,4] i<5[7] i<1[1] false 0 false x[7]",

@@ -332,6 +332,7 @@ FAMILIES = PER_RANK | {
     "_cdist_backward": distance_back,
     "_pdist_backward": own_distance_back,
     "grid_sampler_2d_backward": grids(True),
+    "grid_sampler_3d_backward": grids(True, 3),
     "_embedding_bag_backward": bag_back("whole"),
     "_embedding_bag_dense_backward": bag_back("dense"),
     "_embedding_bag_per_sample_weights_backward": bag_back("samples"),

@@ -224,17 +224,20 @@ def columns(back=False):
     return calls
 
 
-def grids(back=False):
+def grids(back=False, dims=2):
+    """grid_sampler_2d and 3d. Along z positions stand still inside of the volume, and leave it."""
+
     def calls():
         at = [0.0, -1.0, 1.0, 0.5, -0.5, 2.0, -3.0, 1e30, nan, inf, -inf, 0.99]
+        ones = (1,) * (dims - 2)
+        volume = (1, 2, *(2,) * (dims - 2), 3, 4)
         for d in (F64, F32):
             g = torch.tensor(at, dtype=d)
-            grid = torch.stack(
-                torch.broadcast_tensors(g, torch.tensor([0.25, -1.5], dtype=d).reshape(2, 1)), -1
-            ).unsqueeze(0)
+            rest = [torch.tensor([0.25, -1.5], dtype=d).reshape(2, 1)] + [torch.tensor([-0.125, 1.25], dtype=d).reshape(2, 1)] * (dims - 2)
+            grid = torch.stack(torch.broadcast_tensors(g, *rest), -1).reshape(1, *ones, 2, len(at), dims)
             for mode, pad, corners in itertools.product((0, 1, 2) if not back else (0, 1), (0, 1, 2), FLAGS):
-                x = one(d, (1, 2, 3, 4))
-                head = [one(d, (1, 2, 2, len(at)), 3)] if back else []
+                x = one(d, volume)
+                head = [one(d, (1, 2, *ones, 2, len(at)), 3)] if back else []
                 yield Call(
                     [*head, x, grid, mode, pad, corners, *([[True, True]] if back else [])],
                     {},
@@ -253,10 +256,12 @@ def grids(back=False):
             ((2, 3, 3), (2, 2, 2)),
             ((1, 2, 3, 3), (1, 2, 2)),
         ):
+            if dims == 3:
+                s, t = (*s[:2], 2, *s[2:]), (*t[:1], 1, *t[1:-1], t[-1] + 1)
             yield Call([*sized(s, t), 0, 0, False], {}, f"shapes {s} {t}")
         for mode, pad in ((3, 0), (-1, 0), (0, 3), (0, -1)):
-            yield Call([*sized((1, 2, 3, 3), (1, 2, 2, 2)), mode, pad, False], {}, f"plain {mode} {pad}")
-        yield Call([one(F32, (1, 2, 3, 3)), one(F64, (1, 2, 2, 2)), 0, 0, False], {}, "mixed grid")
+            yield Call([*sized((1, 2, *ones, 3, 3), (1, 2, *ones, 2, dims)), mode, pad, False], {}, f"plain {mode} {pad}")
+        yield Call([one(F32, (1, 2, *ones, 3, 3)), one(F64, (1, 2, *ones, 2, dims)), 0, 0, False], {}, "mixed grid")
 
     return calls
 
@@ -414,6 +419,7 @@ FAMILIES = PER_RANK | {
     "im2col": columns(),
     "col2im": columns(True),
     "grid_sampler_2d": grids(),
+    "grid_sampler_3d": grids(dims=3),
     "grid_sampler": grids(),
     "_embedding_bag": bags(),
     "_embedding_bag_forward_only": bags(),

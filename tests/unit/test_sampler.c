@@ -58,6 +58,37 @@ START_TEST(grids_know_no_layout_and_no_batch) {
 }
 END_TEST
 
+/* A volume of one layer, read in its middle, is a plane: of weights 1 and 0 along z nothing is left but the plane's. */
+START_TEST(volumes_of_one_layer_are_planes) {
+    sn_tensor *const x = F32(1, 2, 3, 5, 6), *const grid = F32(2, 2, 3, 4, 2);
+    sn_tensor *const middle = sn_cat(SN_TENSORS(grid, sn_zeros(SN_INTS(2, 3, 4, 1), SN_F32)), -1);
+    for (int64_t mode = 0; mode < 3; mode++)
+        for (int64_t padding = 0; padding < 3; padding++)
+            for (int align = 0; align < 2; align++) {
+                sn_tensor *const plane = sn_grid_sampler_2d(x, grid, mode, padding, align);
+                sn_tensor *const volume =
+                    sn_grid_sampler_3d(sn_unsqueeze(x, 2), sn_unsqueeze(middle, 1), mode, padding, align);
+                ck_assert(same_bits(sn_grid_sampler(sn_unsqueeze(x, 2), sn_unsqueeze(middle, 1), mode, padding, align),
+                                    volume));
+                ck_assert(sn_item(sn_all(sn_isclose(sn_squeeze_dim(volume, 2), plane, 1e-5, 1e-6, false))));
+            }
+}
+END_TEST
+
+/* The dims of a volume have their coordinates from last to first: x of W, y of H, z of D. */
+START_TEST(turned_volumes_have_turned_grids) {
+    sn_tensor *const x = F32(1, 2, 3, 3, 4, 5), *const grid = F32(2, 2, 2, 3, 2, 3);
+    sn_tensor *const turned = sn_contiguous(sn_permute(x, SN_INTS(0, 1, 4, 2, 3)));
+    sn_tensor *const about = sn_index_select(grid, -1, sn_from_data(((int64_t[]){1, 2, 0}), SN_INTS(3), SN_I64));
+    for (int64_t mode = 0; mode < 2; mode++)
+        for (int64_t padding = 0; padding < 3; padding++) {
+            sn_tensor *const one = sn_grid_sampler_3d(x, grid, mode, padding, false);
+            sn_tensor *const other = sn_grid_sampler_3d(turned, about, mode, padding, false);
+            ck_assert(sn_item(sn_all(sn_isclose(one, other, 1e-5, 1e-6, false))));
+        }
+}
+END_TEST
+
 /* Outside of the plane there is nothing, whatever stands at its border; what is no position reads nothing. */
 START_TEST(infinite_borders_stay_outside) {
     sn_tensor *const x = sn_full(SN_INTS(1, 1, 2, 2), sn_float(INFINITY), SN_F32);
@@ -66,6 +97,22 @@ START_TEST(infinite_borders_stay_outside) {
     for (int64_t mode = 0; mode < 3; mode++) {
         sn_tensor *const y = sn_grid_sampler_2d(x, grid, mode, 0, false);
         ck_assert(same_bits(y, sn_zeros(SN_INTS(1, 1, 1, 3), SN_F32)));
+    }
+}
+END_TEST
+
+/* The gradient in grid depends on input: where a position is NaN or infinite, by nothing. */
+START_TEST(places_that_are_none_spoil_no_second_gradient) {
+    static const float places[] = {NAN, 0, INFINITY, 0.5f, 0.25f, -INFINITY, 0.25f, 0.5f};
+    for (int64_t mode = 0; mode < 3; mode += 2) {
+        sn_tensor *const x = F32(1, 1, 1, 3, 3), *const grid = sn_from_data(places, SN_INTS(1, 1, 4, 2), SN_F32);
+        sn_requires_grad_(x, true), sn_requires_grad_(grid, true);
+        sn_tensor *const y = sn_sum(sn_grid_sampler_2d(x, grid, mode, 0, false)), *first = NULL, *second = NULL;
+        ck_assert_int_eq(sn_gradients(SN_TENSORS(y), SN_TENSORS(grid), (sn_tensors){0}, SN_CREATE_GRAPH, &first),
+                         SN_OK);
+        ck_assert_int_eq(sn_gradients(SN_TENSORS(sn_sum(first)), SN_TENSORS(x), (sn_tensors){0}, 0, &second), SN_OK);
+        ck_assert(sn_item(sn_all(sn_isfinite(second))));
+        ck_assert(!sn_item(sn_all(sn_eq(second, sn_zeros_like(second)))));
     }
 }
 END_TEST
@@ -212,7 +259,10 @@ int main(void) {
     tcase_add_test(tests, columns_know_no_layout_and_no_batch);
     tcase_add_test(tests, columns_are_those_of_a_convolution);
     tcase_add_test(tests, grids_know_no_layout_and_no_batch);
+    tcase_add_test(tests, volumes_of_one_layer_are_planes);
+    tcase_add_test(tests, turned_volumes_have_turned_grids);
     tcase_add_test(tests, infinite_borders_stay_outside);
+    tcase_add_test(tests, places_that_are_none_spoil_no_second_gradient);
     tcase_add_test(tests, images_of_bytes_have_whole_weights);
     tcase_add_loop_test(tests, bags_are_chains_of_their_rows, 0, CALLS);
     tcase_add_loop_test(tests, bags_and_their_gradients_compile, 0, CALLS);
