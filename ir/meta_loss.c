@@ -43,9 +43,11 @@ Status meta_loss_backward(MetaCall *call) {
     return elementwise_out(call, &e, dtype);
 }
 
-/* Row-major, whatever the operands are, as PyTorch makes room for it. */
+/* Row-major and of self's dtype, whatever the other operands are, as PyTorch makes room for it (zeros_like(self)). */
 Status meta_pair_backward(MetaCall *call) {
     TRY(meta_loss_backward(call));
+    const DType self = tensor_meta(call, 1)->dtype;
+    if (dtype_is_float(self)) call->out[0].dtype = self;
     out_contiguous(call, &call->out[0]);
     return ST_OK;
 }

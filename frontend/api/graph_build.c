@@ -246,13 +246,10 @@ static Status find_op(const char *function, const char *op, BuiltCall *call) {
     return status;
 }
 
-/* Behind the arguments of an out form stand the tensors that it writes. */
-static Status given_outs(GivenPlace at, BuiltCall *call, const sn_value *given, int n) {
+/* Behind the arguments of an out form, of which the last may be left out, stand the tensors that it writes. */
+static Status given_outs(GivenPlace at, BuiltCall *call, const sn_value *given) {
     char name[16];
-    if (n != call->row->n_out)
-        return error_raise(ST_ARGUMENT, "%s: %s writes %d tensors, which stand behind %d arguments; %d are there",
-                           at.function, at.op, call->row->n_out, op_form_params(call->row, FORM_out), n);
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; call->form == FORM_out && i < call->row->n_out; i++) {
         snprintf(name, sizeof name, call->row->n_out == 1 ? "out" : "out%d", i);
         at.param = name;
         Arg *const out = &call->args[call->row->n_params + i];
@@ -269,16 +266,19 @@ static Status given_call(sn_graph *g, const char *function, BuiltCall *call, con
     Arg placed[MAX_ARGS];
     if (n < 0 || (n && !given))
         return error_raise(ST_ARGUMENT, "%s: %s: %s list of %d arguments", function, at.op, n < 0 ? "a" : "a NULL", n);
-    const int n_args = min_i64(n, n_params);
-    if (n > n_params && call->form != FORM_out)
-        return error_raise(ST_ARGUMENT, "%s: %s: %d arguments at most, not %d", function, at.op, n_params, n);
+    const int n_outs = call->form == FORM_out ? row->n_out : 0, n_args = n - n_outs;
+    if (n_args < 0)
+        return error_raise(ST_ARGUMENT, "%s: %s writes %d tensors, which stand behind its arguments; %d are there",
+                           function, at.op, n_outs, n);
+    if (n_args > n_params)
+        return error_raise(ST_ARGUMENT, "%s: %s: %d arguments at most, not %d", function, at.op, n_params, n_args);
     for (int i = 0; i < n_args; i++) {
         const Param *const param = &row->params[op_form_param(row, call->form, i)];
         at.param = param->name, at.index = i;
         TRY(given_arg(at, param->type, &given[i], &placed[i]));
     }
     TRY(op_args_of_form(row, call->form, placed, n_args, call->args));
-    return call->form == FORM_out ? given_outs(at, call, given + n_args, n - n_args) : ST_OK;
+    return given_outs(at, call, given + n_args);
 }
 
 /* An op that failed has taken no random number, nor given the graph a seed. */

@@ -11,13 +11,14 @@
 #include "frontend/api/graph_build.h"
 #include "frontend/api/enter.h"
 #include "ir/alias.h"
+#include "runtime/core/custom_op.h"
 
 enum { MAX_TYPE = 512 };
 
 typedef struct Inference {
     sn_graph *graph;
     const char *op;
-    int inputs;
+    int inputs, arguments; /* arguments: given, those of an out form without the tensors that it writes */
 } Inference;
 
 /* Arguments ----------------------------------------------------------------------------------- */
@@ -119,7 +120,8 @@ static Status infer_argument(Inference *in, const Param *param, const sn_value *
 static Status infer_arguments(Inference *in, const OpRow *row, OpForm form, const sn_value *given, int n,
                               sn_value *args) {
     static const Param written = {.name = "out", .type = PT_tensor};
-    const int n_params = op_form_params(row, form);
+    in->arguments = form == FORM_out ? max_i64(n - row->n_out, 0) : n;
+    const int n_params = min_i64(in->arguments, op_form_params(row, form));
     for (int i = 0; i < n; i++) {
         const Param *const param = i < n_params ? &row->params[op_form_param(row, form, i)] : &written;
         TRY(infer_argument(in, param, &given[i], &args[i]));
@@ -130,11 +132,11 @@ static Status infer_arguments(Inference *in, const OpRow *row, OpForm form, cons
 /* Results ------------------------------------------------------------------------------------- */
 
 /* As the caller counts arguments. */
-static int place_of_argument(const Node *node, int arg) {
+static int place_of_argument(const Inference *in, const Node *node, int arg) {
     const int n = op_form_params(node->row, node->form);
     for (int i = 0; i < n; i++)
         if (op_form_param(node->row, node->form, i) == arg) return i;
-    return arg < node->row->n_params ? -1 : n + arg - node->row->n_params;
+    return arg < node->row->n_params ? -1 : in->arguments + arg - node->row->n_params;
 }
 
 static size_t result_bytes(const GVal *value) { return 2 * sizeof(int64_t) * (size_t)value->base.meta->rank; }
@@ -143,9 +145,22 @@ static void plain_numbers(const int64_t *from, int n, int64_t *to) {
     for (int i = 0; i < n; i++) to[i] = sym_is(from[i]) ? -1 : from[i];
 }
 
-static void infer_result(const GVal *value, int64_t *numbers, const char *type, sn_inferred *out) {
-    const Meta *const meta = value->base.meta;
-    const int of = value->alias < 0 ? -1 : place_of_argument(value->def, value->alias);
+/* The argument that a result is itself, by the schema of an op of the program's own; -1: by its rule. */
+static int written_argument(const GVal *value) {
+    const DynamicOp *const op = op_dynamic(value->def->row);
+    const int arg = op && op->n_written ? op->result_of[value->index] : -1;
+    return arg >= 0 && value->def->args[arg].kind == ARG_tensor && value->def->args[arg].val ? arg : -1;
+}
+
+static const Meta *result_meta(const GVal *value) {
+    const int written = written_argument(value);
+    return written < 0 ? value->base.meta : value->def->args[written].val->meta;
+}
+
+static void infer_result(const Inference *in, const GVal *value, int64_t *numbers, const char *type, sn_inferred *out) {
+    const int written = written_argument(value), alias = written < 0 ? value->alias : written;
+    const Meta *const meta = result_meta(value);
+    const int of = alias < 0 ? -1 : place_of_argument(in, value->def, alias);
     plain_numbers(meta->sizes, meta->rank, numbers);
     plain_numbers(meta->strides, meta->rank, numbers + meta->rank);
     *out = (sn_inferred){.type = type,
@@ -153,7 +168,7 @@ static void infer_result(const GVal *value, int64_t *numbers, const char *type, 
                          .device = meta->device,
                          .rank = meta->rank,
                          .alias_of = of,
-                         .offset = of < 0                  ? 0
+                         .offset = of < 0 || written >= 0  ? 0
                                    : sym_is(value->offset) ? -1
                                                            : value->offset,
                          .sizes = numbers,
@@ -161,12 +176,13 @@ static void infer_result(const GVal *value, int64_t *numbers, const char *type, 
 }
 
 /* Numbers, then texts, in one block that the state keeps. */
-static Status infer_results(const Graph *graph, const Node *node, sn_inferred *out) {
+static Status infer_results(const Inference *in, const Node *node, sn_inferred *out) {
+    const Graph *const graph = in->graph->graph;
     size_t numbers = 0;
     Text texts = {0};
     for (int i = 0; i < node->n_outs; i++) {
         numbers += result_bytes(&node->outs[i]);
-        meta_print(graph->env, &texts, node->outs[i].base.meta);
+        meta_print(graph->env, &texts, result_meta(&node->outs[i]));
         text_put(&texts, "", 1);
     }
     char *const block = error_pending() ? NULL : mem_alloc(numbers + texts.n + 1);
@@ -177,7 +193,7 @@ static Status infer_results(const Graph *graph, const Node *node, sn_inferred *o
     int64_t *number = (int64_t *)(void *)block;
     const char *type = block + numbers;
     for (int i = 0; i < node->n_outs; i++, type += strlen(type) + 1) {
-        infer_result(&node->outs[i], number, type, &out[i]);
+        infer_result(in, &node->outs[i], number, type, &out[i]);
         number += 2 * node->outs[i].base.meta->rank;
     }
     return ST_OK;
@@ -213,7 +229,7 @@ static Status infer_op(Inference *in, const sn_value *given, int n, sn_inferred 
     if (room < made->n_outs || (made->n_outs && !out))
         return error_raise(ST_ARGUMENT, "sn_op_infer: %s gives %d results, there is room for %d", in->op, made->n_outs,
                            out ? room : 0);
-    TRY(infer_results(in->graph->graph, made, out));
+    TRY(infer_results(in, made, out));
     if (assumed) *assumed = infer_assumed(in->graph->graph, before);
     return error_pending();
 }

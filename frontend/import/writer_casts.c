@@ -69,13 +69,18 @@ static bool names_dtype(const Json *inputs) {
     return false;
 }
 
+/* As fp32_set_opt_dtype (ATen/autocast_mode.h): of a first tensor that a region casts, where no dtype is asked for. */
+static bool asks_for_f32(const NodeWriter *w, const Json *inputs) {
+    const Json *const first = inputs->n ? writer_union(json_get(&inputs->items[0], "arg")) : NULL;
+    return writer_union_is(first, "as_tensor") && is_cast(cast_dtype_of(w, first)) && !names_dtype(inputs);
+}
+
 Status writer_casts(NodeWriter *w, const OpRow *row, const Json *inputs, WriterCasts *out) {
     const CastPolicy policy = w->casts_as_cpu ? row->autocast_list : row->autocast;
     Widest widest = {w, w->cast_to};
-    *out = (WriterCasts){0};
-    if (w->cast_to == DT_default) return ST_OK; /* in no region */
-    out->to_f32 = policy == CAST_f32_dtype && !names_dtype(inputs);
-    if (policy == CAST_none || policy == CAST_f32_dtype) return ST_OK;
+    *out = (WriterCasts){.to_f32 = false};
+    if (w->cast_to == DT_default || policy == CAST_none) return ST_OK;
+    if (policy == CAST_f32_dtype) return out->to_f32 = asks_for_f32(w, inputs), ST_OK;
     if (policy == CAST_promote) TRY(each_tensor(inputs, widen_visit, &widest));
     CastJob job = {w, out, policy == CAST_lower ? w->cast_to : policy == CAST_f32 ? DT_f32 : widest.dtype};
     return each_tensor(inputs, cast_visit, &job);

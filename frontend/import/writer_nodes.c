@@ -123,14 +123,15 @@ Status writer_check_ops(Model *m) {
     return status;
 }
 
-/* By place as long as none is left out, then by name. */
-static Status put_args(NodeWriter *w, const Called *called, const Json *inputs, Text *line) {
+/* By place as long as none is left out, then by name. to_f32: dtype is f32, where the file has None, too. */
+static Status put_args(NodeWriter *w, const Called *called, const Json *inputs, bool to_f32, Text *line) {
     int next = 0;
     bool first = true;
     for (int i = 0; i < inputs->n; i++, first = false) {
         const char *const name = json_string(json_get(&inputs->items[i], "name"));
         const int at = name ? op_param_find(called->row, name) : -1;
         const bool is_out = at < 0 && called->form == FORM_out && name && starts(name, "out");
+        if (to_f32 && name && !strcmp(name, "dtype")) continue;
         if (at < 0 && !is_out)
             return error_raise(ST_UNSUPPORTED, "%s has no argument '%.60s'", called->row->name, name ? name : "");
         if (!first) text_puts(line, ", ");
@@ -155,7 +156,7 @@ static Status write_call(NodeWriter *w, const Called *called, const Json *inputs
     WriterCasts casts;
     Status status = writer_casts(w, called->row, inputs, &casts);
     text_printf(&call, "%s(", op_form_name(called->row, called->form));
-    if (status == ST_OK) status = put_args(w, called, inputs, &call);
+    if (status == ST_OK) status = put_args(w, called, inputs, casts.to_f32, &call);
     if (casts.to_f32) text_printf(&call, "%sdtype=f32", inputs->n ? ", " : "");
     text_puts(&call, ")");
     writer_attributes(w, &call);

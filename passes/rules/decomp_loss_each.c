@@ -14,10 +14,17 @@ typedef struct LossPair {
 
 static LossPair loss_pair(Builder *b, const Arg *self) {
     const DType a = self[0].val->meta->dtype, t = self[1].val->meta->dtype;
-    const DType dtype = dtype_is_float(a) && dtype_is_float(t) ? dtype_promote(a, t) : dtype_is_float(a) ? a : t;
+    const bool floats = dtype_is_float(a) && dtype_is_float(t),
+               weak = !self[0].val->meta->rank != !self[1].val->meta->rank;
+    const DType strong = self[0].val->meta->rank ? a : t; /* what has no dims does not widen what has some */
+    const DType dtype = floats ? weak ? strong : dtype_promote(a, t) : dtype_is_float(a) ? a : t;
     Val *const x = dtype_is_float(a) ? self[0].val : in_dtype(b, self[0].val, dtype);
     Val *const y = dtype_is_float(t) ? self[1].val : in_dtype(b, self[1].val, dtype);
     return (LossPair){widened(b, x), widened(b, y), dtype};
+}
+/* Of the gradient of self: self's own, whatever target's is. */
+static DType gradient_dtype(const LossPair *p, const Arg *self) {
+    return dtype_is_float(self->val->meta->dtype) ? self->val->meta->dtype : p->dtype;
 }
 static Val *pair_difference(Builder *b, const LossPair *p) { return E(b, sub_Tensor, V(p->self), V(p->target)); }
 
@@ -70,13 +77,15 @@ static Status times_share(Builder *b, const OpRow *row, const Arg *args, Val *sl
     return done1(outs, in_layout_of(b, row, args, 0, x));
 }
 static Status by_slope(Builder *b, const OpRow *row, const Arg *args, const LossPair *p, Val *slope, Val **outs) {
-    return times_share(b, row, args, slope, grad_share(b, &args[0], &args[1], &args[3]), p->dtype, outs);
+    Val *const share = grad_share(b, &args[0], &args[1], &args[3]);
+    return times_share(b, row, args, slope, share, gradient_dtype(p, &args[1]), outs);
 }
 /* (grad_output, self, target, reduction) */
 Status decomp_mse_loss_backward(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     const LossPair p = loss_pair(b, &args[1]);
     Val *const g = grad_share(b, &args[0], &args[1], &args[3]); /* twice a large z may be infinite */
-    return times_share(b, row, args, pair_difference(b, &p), E(b, mul_Tensor, V(g), F(2)), p.dtype, outs);
+    Val *const share = E(b, mul_Tensor, V(g), F(2));
+    return times_share(b, row, args, pair_difference(b, &p), share, gradient_dtype(&p, &args[1]), outs);
 }
 Status decomp_huber_loss_backward(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     const LossPair p = loss_pair(b, &args[1]);

@@ -1,12 +1,13 @@
 /* build.c: the graphs that calls of a program capture, built once more by <sinter/graph.h>, node by node: the text is
  * the same, byte for byte, and both, compiled, give the same bits, or the same error, and write the same into their
- * inputs. Lists come as they are, or as values one by one (sn_values), by turns. What only captures and passes make
+ * inputs. Each is a .pt2 file, too (import.c). Lists come as they are, or as values one by one (sn_values), by turns. What only captures and passes make
  * (regions, joint graphs, numbers of a call) is left out, and counted. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "frontend/api/graph_handle.h"
 #include "runtime/base/hash.h"
+#include "tests/fuzz/export.h"
 #include "tests/fuzz/run.h"
 
 typedef struct Rebuild {
@@ -131,25 +132,25 @@ static sn_graph *build_graph(Graph *from, uint64_t seed) {
 /* Calls --------------------------------------------------------------------------------------- */
 
 /* As the header says it by its hints; of ints 0 or 1, which are positions nearly everywhere. */
-static sn_tensor *make_argument(const SymEnv *env, const Meta *meta, uint64_t *s) {
-    int64_t sizes[MAX_RANK], strides[MAX_RANK];
+sn_tensor *fz_make_argument(const SymEnv *env, const Meta *meta, uint64_t *s) {
+    int64_t sizes[MAX_RANK], strides[MAX_RANK], own[MAX_RANK], n = 1;
     for (int d = 0; d < meta->rank; d++) {
         sizes[d] = sym_hint(env, meta->sizes[d]);
         strides[d] = sym_hint(env, meta->strides[d]);
+        own[d] = strides[d] || !sizes[d] ? sizes[d] : 1; /* before it is expanded */
+        n *= own[d];
     }
     sn_tensor *const t =
-        sn_empty_strided((sn_ints){sizes, meta->rank}, (sn_ints){strides, meta->rank}, (sn_dtype)meta->dtype);
-    int64_t n = 1;
-    for (int d = 0; d < meta->rank; d++) n *= sizes[d];
+        sn_empty_strided((sn_ints){own, meta->rank}, (sn_ints){strides, meta->rank}, (sn_dtype)meta->dtype);
     double *const data = calloc((size_t)n + 1, sizeof *data);
     const bool floats = dtype_is_float(meta->dtype);
     for (int64_t i = 0; i < n; i++) {
         const uint64_t bits = fz_next(s);
         data[i] = floats ? (double)(bits % 4096) / 1024 - 2 : (double)(bits % 2);
     }
-    sn_copy_(t, sn_from_data(data, (sn_ints){sizes, meta->rank}, SN_F64));
+    sn_copy_(t, sn_from_data(data, (sn_ints){own, meta->rank}, SN_F64));
     free(data);
-    return t;
+    return memcmp(own, sizes, sizeof *own * (size_t)meta->rank) ? sn_expand(t, (sn_ints){sizes, meta->rank}) : t;
 }
 
 enum { MOST_VALUES = 64 };
@@ -158,7 +159,7 @@ typedef struct BuiltSeen {
     char error[200];
 } BuiltSeen;
 
-static uint64_t see_tensor(uint64_t hash, sn_tensor *t) {
+uint64_t fz_see_tensor(uint64_t hash, sn_tensor *t) {
     if (!t) return hash_bytes(hash, "none", 4);
     const size_t bytes = (size_t)sn_numel(t) * (size_t)dtype_bytes((DType)sn_dtype_of(t));
     const sn_ints sizes = sn_sizes(t), strides = sn_strides(t);
@@ -182,12 +183,12 @@ static void see_calls(sn_graph *g, const Graph *like, uint64_t seed, BuiltSeen *
         for (int i = 0, k = 0; i < like->inputs.n || k < like->int_inputs.n;)
             in[n++] = k < like->int_inputs.n && like->int_inputs.at[k].before == i
                           ? sn_int(sym_hint(like->env, like->int_inputs.at[k++].symbol))
-                          : sn_val(make_argument(like->env, like->inputs.at[i++]->base.meta, &s));
+                          : sn_val(fz_make_argument(like->env, like->inputs.at[i++]->base.meta, &s));
         sn_seed(seed);
         if (sn_call_values(fn, in, n, out, like->outputs.n) == SN_OK)
-            for (int i = 0; i < like->outputs.n; i++) seen->hash = see_tensor(seen->hash, out[i]);
+            for (int i = 0; i < like->outputs.n; i++) seen->hash = fz_see_tensor(seen->hash, out[i]);
         for (int i = 0; i < n && !sn_check(); i++)
-            if (in[i].kind == SN_KIND_TENSOR) seen->hash = see_tensor(seen->hash, in[i].tensor);
+            if (in[i].kind == SN_KIND_TENSOR) seen->hash = fz_see_tensor(seen->hash, in[i].tensor);
         sn_scope_end(scope);
         if (!sn_check()) continue;
         snprintf(seen->error, sizeof seen->error, "%.190s", sn_error_take()->message);
@@ -232,7 +233,7 @@ static bool same_built(const char *text, size_t n, uint64_t seed, Text *story, F
     const char *const own = failed ? sn_error_take()->message : sn_graph_text(built);
     const bool same_text = !failed && !strcmp(own, sn_graph_text(parsed));
     if (!same_text && story) text_printf(story, "a graph is built as\n%s\nits text is\n%s", own, sn_graph_text(parsed));
-    const bool same = same_text && same_calls(parsed, built, seed, story);
+    const bool same = same_text && same_calls(parsed, built, seed, story) && fz_imported(parsed, seed, story, count);
     sn_graph_free(built);
     sn_graph_free(parsed);
     return same;

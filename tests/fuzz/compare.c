@@ -108,9 +108,10 @@ typedef struct Calls {
     const ModeRow *mode; /* NULL: eager */
     bool saved;          /* later ones are those of a plan, or of eager beside one */
     uint64_t seed;
+    FzWatch *watch; /* of the first calls, or NULL */
 } Calls;
 
-enum { SHOWN_EVERY = 3 };
+enum { SHOWN_EVERY = 3, WATCHED_CALLS = 4 };
 
 /* The seed of a call's inputs: those that repeat a setting get other data. */
 static void run_calls(const Calls *c, FzSeen *seen, FzResult *result) {
@@ -139,6 +140,7 @@ static void run_calls(const Calls *c, FzSeen *seen, FzResult *result) {
         if (i == TAUGHT_CALLS && c->saved) result->saved = take_plan(run, mode, c->seed);
         if (i == PLAIN_CALLS && counted) fz_run_share(run, &result->ops_generated, &result->ops);
         fz_run_program(run, calls[i].variant ? variant : p);
+        fz_run_watch(run, i < WATCHED_CALLS || calls[i].variant ? c->watch : NULL);
         if (mode && mode->extended) sn_stance_set(fz_stance(c->seed, i));
         fz_run_call(run, calls[i].setting, c->seed + (uint64_t)i, &seen[i]);
         fz_run_program(run, p);
@@ -256,7 +258,11 @@ void fz_compare(const FzProgram *p, const FzProgram *variant, uint64_t seed, FzR
     const int64_t said = fz_device == SN_CPU ? 0 : emulated().said;
     sn_profile *const profile = begin_profile(seed);
     *result = (FzResult){.differs = false};
-    run_calls(&(Calls){p, variant, .seed = seed}, want, result);
+    result->watch.infers = true, result->watch.memory = !p->functional && !p->api_mode;
+    run_calls(&(Calls){p, variant, .seed = seed, .watch = &result->watch}, want, result);
+    result->differs = result->watch.story.n != 0;
+    if (story) text_puts(story, text_str(&result->watch.story));
+    text_free(&result->watch.story);
     for (int i = 0; i < n; i++) record_error(&want[i], result);
     for (int m = 0; m < (int)(sizeof modes / sizeof *modes); m++)
         if (takes_mode(&modes[m], p, variant, want))

@@ -11,6 +11,7 @@ typedef struct FzResult {
     bool replayed;        /* some calls of mode REPLAY ran no body */
     int64_t ops_generated, ops;
     FzBuilt built;
+    FzWatch watch;            /* of eager's first calls */
     bool trained;             /* peak.c: a backward ran */
     bool above, waits;        /* it takes more than eager; and more than what epilogues may */
     int64_t peak, eager_peak; /* bytes */

@@ -401,6 +401,8 @@ int fz_form_count(void) {
     return n_forms;
 }
 
+bool fz_form_has_run(const uint8_t *ran, int i) { return fz_has_run(ran, forms[i].row, forms[i].form); }
+
 const char *fz_form_name(int i) { return op_form_name(forms[i].row, forms[i].form); }
 
 /* One that was used least, of all. */

@@ -25,6 +25,9 @@
  *                           queries whose answers are factors, callees in mode EAGER
  *   build.c                 the graphs of every second program are built once more by the public functions: the same
  *                           texts, the same calls
+ *   import.c, export.c      and written as .pt2 files, which sn_import reads
+ *   watch.c                 sn_op_infer of each op that eager runs; which forms really ran
+ *   arrays.c                calls by sn_call_arrays: into given memory, of an allocator, lent
  *   plan.c                  what can be saved is: later calls are those of the loaded plan
  *   user_ops.c              ops of the program's own, by a scalar expression, and that write an argument
  *   extend.c                runs programs once more, verified and replayed, with what a program adds: passes that
@@ -33,8 +36,8 @@
  *   features.c              what programs are made of besides ops
  *
  * Sizes of every seventh program are marked (sn_mark_dynamic), every eighth runs under a profile. `fuzz.1000` fails
- * where anything differs or crashes, 20 % of the programs end in an error, less than 0.78 of the ops ran as generated
- * code, fewer than 4 % were saved as plans, or a form or a feature was used less than 5 times. A failing program lies
+ * where anything differs or crashes, 5 % of the programs end in an error, less than 0.78 of the ops ran as generated
+ * code, fewer than 4 % were saved as plans, a form or a feature was used less than 5 times, or a form never ran. A failing program lies
  * in open/ until it is mended, then in found/, which the tests replay.
  *
  * What eager and compiled get wrong alike is seen beside PyTorch: `--record DIR` writes each program and all that
@@ -61,7 +64,8 @@ enum {
     SECONDS = 300,
     SLOWER = 4,
     ENOUGH_USES = 5,
-    FULL_CAMPAIGN = 1000
+    FULL_CAMPAIGN = 1000,
+    MOST_OF_ALL = 200 /* programs from which on shares say something */
 };
 
 typedef struct Case {
@@ -73,13 +77,15 @@ typedef struct Case {
 typedef struct Options {
     int64_t graphs, seconds, cache, calls, headers;
     uint64_t seed;
-    bool json, verbose, stateful, peak, symbolic;
+    bool json, verbose, stateful, peak, symbolic, quick;
     const char *save, *record, *dump, *row;
     int first_file;
 } Options;
 
 typedef struct Totals {
     int64_t graphs, stateful, differing, crashed, errors, saved, replayed, built, ops_generated, ops;
+    int64_t inferred, symbolic, imported;
+    int64_t *ran; /* by form: programs in which it ran without an error */
     /* programs: all, those that take more than eager, and more than epilogues may; bytes of all */
     int64_t trained, above, waiting, peak, eager_peak;
     int64_t *uses; /* by form */
@@ -195,6 +201,13 @@ static pid_t start_child(int *pipes) {
     exit(2);
 }
 
+static void tell_error(const Case *c, const FzResult *result) {
+    Text text = {0};
+    print_case(c, &text);
+    fprintf(stderr, "%sends%s in an error%s\n\n", text_str(&text), c->stateful ? " with state" : "", result->error);
+    text_free(&text);
+}
+
 /* Runs cases from the first on; returns how many ended, at least one, and what became of each. */
 static int run_some(const Case *cases, int n, Outcome *outcomes, Totals *totals) {
     int pipes[2], ended = 0;
@@ -213,7 +226,12 @@ static int run_some(const Case *cases, int n, Outcome *outcomes, Totals *totals)
         totals->saved += m.result.saved;
         totals->replayed += m.result.replayed;
         totals->built += m.result.built.built;
-        if (m.result.errors && totals->verbose) fprintf(stderr, "eager%s\n", m.result.error);
+        totals->imported += m.result.built.imported;
+        totals->inferred += m.result.watch.inferred;
+        totals->symbolic += m.result.watch.symbolic;
+        for (int i = 0; totals->ran && i < fz_form_count(); i++)
+            totals->ran[i] += fz_form_has_run(m.result.watch.ran, i);
+        if (m.result.errors && totals->verbose) tell_error(&cases[m.index], &m.result);
         totals->ops += m.result.ops;
         totals->ops_generated += m.result.ops_generated;
         totals->trained += m.result.trained;
@@ -288,7 +306,7 @@ static void report(const Options *o, const Case *c, Outcome outcome) {
     small = *c;
     run_quietly(c, &want.errors);
     if (!small.has_variant) small.variant = (FzProgram){.n_steps = 0};
-    fz_shrink(&small.p, &small.variant, still_fails, &want);
+    if (!o->quick) fz_shrink(&small.p, &small.variant, still_fails, &want);
     small.has_variant = small.variant.n_steps || small.variant.n_returns;
     run_one(&small, &story);
     save(o, &small, text_str(&story));
@@ -358,6 +376,7 @@ static void campaign(const Options *o, Totals *totals) {
     Case *const cases = calloc(2 * BATCH, sizeof *cases);
     const time_t start = time(NULL);
     totals->uses = calloc((size_t)fz_form_count(), sizeof *totals->uses);
+    totals->ran = calloc((size_t)fz_form_count(), sizeof *totals->ran);
     totals->stateful_uses = calloc((size_t)fz_form_count(), sizeof *totals->stateful_uses);
     totals->features = calloc((size_t)fz_feature_count(), sizeof *totals->features);
     for (int64_t done = 0; done < o->graphs; done += BATCH) {
@@ -383,11 +402,12 @@ static bool record_all(const Options *o) {
     return good;
 }
 
-static int count_used(const int64_t *uses, int n) {
-    int used = 0;
-    for (int i = 0; i < n; i++) used += uses[i] >= ENOUGH_USES;
-    return used;
+static int count_at_least(const int64_t *uses, int n, int64_t least) {
+    int found = 0;
+    for (int i = 0; i < n; i++) found += uses[i] >= least;
+    return found;
 }
+static int count_used(const int64_t *uses, int n) { return count_at_least(uses, n, ENOUGH_USES); }
 
 static double compiled_share(const Totals *t) { return t->ops ? (double)t->ops_generated / (double)t->ops : 0; }
 
@@ -402,17 +422,21 @@ static void print_uses(const Totals *t) {
 static void print_totals(const Options *o, const Totals *t) {
     printf(o->json
                ? "{\"graphs\": %lld, \"stateful\": %lld, \"differing\": %lld, \"crashed\": %lld, \"errors\": %lld, "
-                 "\"replayed\": %lld, \"saved\": %lld, \"built\": %lld, "
+                 "\"replayed\": %lld, \"saved\": %lld, \"built\": %lld, \"imported\": %lld, \"inferred\": %lld, "
+                 "\"inferred_by_symbols\": %lld, \"rows_run\": %d, "
                  "\"compiled_share\": %.3f, \"rows_used\": %d, \"rows\": %d, "
                  "\"features_used\": %d, \"features\": %d"
                : "%lld graphs and %lld with state: %lld differing, %lld crashed, %lld end in an error, %lld replayed, "
-                 "%lld saved as plans, %lld graphs built; compiled share %.3f; %d of %d forms and %d of %d features "
-                 "used at least 5 times\n",
+                 "%lld saved as plans, %lld graphs built, %lld imported, %lld ops inferred, %lld by symbols; %d forms "
+                 "ran; compiled share %.3f; %d of %d forms and %d of %d features used at least 5 times\n",
            (long long)t->graphs, (long long)t->stateful, (long long)t->differing, (long long)t->crashed,
-           (long long)t->errors, (long long)t->replayed, (long long)t->saved, (long long)t->built, compiled_share(t),
-           count_used(t->uses, fz_form_count()), fz_form_count(), count_used(t->features, fz_feature_count()),
-           fz_feature_count());
+           (long long)t->errors, (long long)t->replayed, (long long)t->saved, (long long)t->built,
+           (long long)t->imported, (long long)t->inferred, (long long)t->symbolic,
+           count_at_least(t->ran, fz_form_count(), 1), compiled_share(t), count_used(t->uses, fz_form_count()),
+           fz_form_count(), count_used(t->features, fz_feature_count()), fz_feature_count());
     if (o->json) print_uses(t);
+    for (int i = 0; o->verbose && i < fz_form_count(); i++)
+        if (!t->ran[i]) fprintf(stderr, "%s: proposed %lld times, never ran\n", fz_form_name(i), (long long)t->uses[i]);
     for (int i = 0; o->verbose && i < fz_feature_count(); i++)
         fprintf(stderr, "%s: %lld\n", fz_feature_name(i), (long long)t->features[i]);
 }
@@ -428,13 +452,23 @@ static void print_peaks(const Options *o, const Totals *t) {
            (long long)t->above, (long long)t->waiting, (long long)t->peak, (long long)t->eager_peak);
 }
 
+static bool never_ran(int form) {
+    fprintf(stderr, "fuzz: %s was proposed and never ran without an error\n", fz_form_name(form));
+    return false;
+}
+
 static bool missed(const char *what) { return fprintf(stderr, "fuzz: %s\n", what), false; }
 
 /* What a campaign must reach, besides that nothing differs; fewer graphs cannot. */
 static bool is_thorough(const Totals *t) {
     bool good = true;
-    if (t->graphs < FULL_CAMPAIGN || fz_device != SN_CPU) return true;
-    if (t->errors * 5 >= t->graphs) good = missed("20 % of the programs end in an error");
+    if (t->graphs < MOST_OF_ALL || fz_device != SN_CPU) return true;
+    if (t->errors * 20 > t->graphs + t->stateful) good = missed("more than 5 % of the programs end in an error");
+    for (int i = 0; i < fz_form_count(); i++)
+        if (t->uses[i] && !t->ran[i] && t->graphs >= FULL_CAMPAIGN) good = never_ran(i);
+    if (t->inferred < t->graphs) good = missed("sn_op_infer is asked of fewer ops than there are programs");
+    if (t->imported * 4 < t->graphs) good = missed("fewer .pt2 files than a quarter of the programs");
+    if (t->graphs < FULL_CAMPAIGN) return good;
     /* Each row is used as often as the others, also those whose sizes depend on values, which end a segment. */
     if (compiled_share(t) < 0.78) good = missed("the compiled share is below 0.78");
     if (t->built * 2 < t->graphs) good = missed("fewer graphs are built again than half of the programs");
@@ -501,6 +535,8 @@ static bool parse_options(Options *o, int n, char **words) {
             o->peak = true;
         } else if (!strcmp(words[i], "--symbolic")) {
             o->symbolic = true;
+        } else if (!strcmp(words[i], "--quick")) {
+            o->quick = true;
         } else if (!strcmp(words[i], "--stateful")) {
             o->stateful = true;
         } else if (is_device(words[i])) {
@@ -567,6 +603,7 @@ int main(int n, char **words) {
         print_totals(&o, &totals);
     const bool good = (o.peak ? peaks_are_low(&totals) : is_thorough(&totals)) && !totals.differing && !totals.crashed;
     free(totals.uses);
+    free(totals.ran);
     free(totals.stateful_uses);
     free(totals.features);
     return !good;

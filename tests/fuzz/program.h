@@ -193,6 +193,7 @@ void fz_generate_net(FzProgram *p, uint64_t seed);
 void fz_variant(const FzProgram *p, int keep, uint64_t seed, int64_t *form_uses, FzProgram *out);
 int fz_form_count(void); /* rows and forms that programs draw from */
 const char *fz_form_name(int i);
+bool fz_form_has_run(const uint8_t *ran, int i); /* FzWatch's */
 
 /* vary.c: the program of one call. */
 void fz_vary(const FzProgram *p, uint64_t seed, FzProgram *out);
@@ -253,6 +254,16 @@ int fz_run_bodies(const FzRun *run);                             /* how many of 
 void fz_run_free(FzRun *run);
 void fz_seen_free(FzSeen *seen);
 
+/* watch.c: what is seen of the ops while eager runs a program. */
+typedef struct FzWatch {
+    uint8_t ran[OP_IDS * FORM_COUNT / 8]; /* forms that ran without an error, as bits: by row and form */
+    bool infers, memory;                  /* sn_op_infer is asked of each op; and whose memory results show */
+    int inferred, symbolic;               /* calls of which all was compared; and by symbols */
+    Text story;                           /* the first difference */
+} FzWatch;
+void fz_run_watch(FzRun *run, FzWatch *watch); /* the calls that follow; NULL: no more */
+bool fz_has_run(const uint8_t *ran, const OpRow *row, OpForm form);
+
 /* plan.c: how a plan gets what the function closes over; replaced: others are given than those that are embedded. */
 typedef enum FzPlanWay {
     FZ_plan_embedded,
@@ -278,7 +289,7 @@ bool fz_dump(const FzProgram *p, uint64_t seed, const char *dir);
 
 /* build.c: such graphs built by <sinter/graph.h>: false: a text, or a call of one, differs; the story says how. */
 typedef struct FzBuilt {
-    int built, left_out; /* graphs */
+    int built, left_out, imported, unworded; /* graphs; unworded: no .pt2 file has words for it */
 } FzBuilt;
 bool fz_built(const FzProgram *p, uint64_t seed, Text *story, FzBuilt *count);
 

@@ -324,7 +324,10 @@ static void run_op(FzRun *run, const FzStep *step) {
         run->values[step->out] = in[0].tensor ? body(step->how, in[0].tensor, step->args[1].f) : NULL;
         return;
     }
-    sn_op_call(op, in, n_in, out, &n);
+    if (run->watch && !run->n_again)
+        fz_watch_call(run->watch, step, op, in, n_in, out, &n);
+    else
+        sn_op_call(op, in, n_in, out, &n);
     for (int i = 0; i < step->n_out; i++) {
         if (out[i].kind == SN_KIND_INT) out[i] = sn_val(sn_full((sn_ints){0}, out[i], SN_I64)); /* of a user's op */
         run->values[step->out + i] = !sn_check() && i < n && out[i].kind == SN_KIND_TENSOR ? out[i].tensor : NULL;
@@ -620,6 +623,8 @@ FzRun *fz_run_new(const FzProgram *p, const sn_compile_options *options) {
 }
 
 void fz_run_whole(FzRun *run) { run->whole = true; }
+
+void fz_run_watch(FzRun *run, FzWatch *watch) { run->watch = watch; }
 
 void fz_run_program(FzRun *run, const FzProgram *p) { run->p = p; }
 

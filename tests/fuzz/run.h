@@ -44,6 +44,7 @@ struct FzRun {
     sn_dict *params; /* held leaves */
     sn_optim *optim;
     sn_scaler *scaler; /* NULL: steps are plain */
+    FzWatch *watch;    /* NULL: nobody looks at its ops */
     /* A plan takes the calls from now on (plan.c). */
     bool frozen;    /* no metadata of held tensors changes any more, nor a setting */
     bool no_leaves; /* inputs require no gradients */
@@ -55,6 +56,10 @@ uint64_t fz_next(uint64_t *s);
 sn_tensor *fz_make_input(FzRun *run, int i, uint64_t *s);
 
 void fz_run_steps(FzRun *run, int first, int end);
+
+/* watch.c: sn_op_call, watched. */
+void fz_watch_call(FzWatch *watch, const FzStep *step, const sn_op *op, const sn_value *in, int n_in, sn_value *out,
+                   int *n_out);
 
 /* region.c: the checkpoint of a step */
 void fz_run_region(FzRun *run, int at);

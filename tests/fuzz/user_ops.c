@@ -143,6 +143,15 @@ static int scaled_value(Gen *g, int v) {
     return user_step(g, "aten::mul.Tensor", 2, (const FzArg[]){user_value(v), user_float(1.5)});
 }
 
+/* Added into memory, it needs its sizes: a part of v has others. */
+static bool same_sizes(const Gen *g, int a, int b) {
+    for (int s = 0; s < FZ_SETTINGS; s++)
+        if (gen_rank(g, a) != gen_rank(g, b) ||
+            memcmp(g->v[a].at[s].sizes, g->v[b].at[s].sizes, sizeof(int64_t) * (size_t)gen_rank(g, a)) != 0)
+            return false;
+    return true;
+}
+
 /* Memory that an op writes, less what the op returns. */
 static int writing_step(Gen *g, int v) {
     static const struct {
@@ -153,7 +162,8 @@ static int writing_step(Gen *g, int v) {
         {"fz::decay_", 3, 1, false}, {"fz::count_", 2, 1, false}, {"fz::lean_", 3, 1, true}, {"fz::into_", 3, 0, true}};
     const int64_t op = gen_below(g, 4);
     const int memory = some_memory(g, v, ops[op].gradients && gen_chance(g, 50));
-    const int other = memory < 0 ? -1 : scaled_value(g, ops[op].gradients && gen_chance(g, 50) ? v : memory);
+    const bool of_v = memory >= 0 && ops[op].gradients && gen_chance(g, 50) && same_sizes(g, memory, v);
+    const int other = memory < 0 ? -1 : scaled_value(g, of_v ? v : memory);
     const FzArg args[] = {user_value(memory), user_value(gen_chance(g, 10) ? memory : other), user_float(0.75)};
     const int written = user_step(g, ops[op].name, ops[op].n_args, args);
     if (written < 0) return -1;
