@@ -25,9 +25,8 @@ Status decomp_roll(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     const int64_t flat[1] = {-1};
     Val *x = args[0].val;
     if (sym_same(b->env, self->numel, 0) || !self->rank) return done1(outs, E(b, clone, args[0], I(MF_contiguous)));
-    if (whole) x = rolled(b, reshaped(b, x, flat, 1), sym_concrete(b->env, args[1].ints[0]), 0);
-    for (int i = 0; i < args[2].n; i++)
-        x = rolled(b, x, sym_concrete(b->env, args[1].ints[i]), (int)dim_wrap(args[2].ints[i], self->rank));
+    if (whole) x = rolled(b, reshaped(b, x, flat, 1), args[1].ints[0], 0);
+    for (int i = 0; i < args[2].n; i++) x = rolled(b, x, args[1].ints[i], (int)dim_wrap(args[2].ints[i], self->rank));
     if (whole) x = reshaped(b, x, self->sizes, self->rank);
     return done1(outs, whole ? E(b, clone, V(x), I(MF_contiguous)) : in_layout_of(b, row, args, 0, x));
 }

@@ -6,7 +6,9 @@
  *     graph g[s0=9>=2<=40, s1=7>=2<=40](%x0: f32[s0,s1], %x1: f32[s0*2,s1]) {
  *       %0 = aten::cat([%x0, %x0], 0)         values are known by their two sizes, as texts: "s0*2", "s1"
  *       %1 = aten::add.Tensor(%0, %x1)
- *       return %1 */
+ *       return %1
+ *
+ * Beside ops of two dims: recurrent layers, halves, pads by a remainder, sizes by factors, attention. */
 #include <inttypes.h>
 #include <sinter/sinter.h>
 #include <stdio.h>
@@ -17,7 +19,17 @@
 #include "tests/fuzz/headers.h"
 #include "tests/fuzz/run.h"
 
-enum { INPUTS = 3, MOST_VALUES = 24, OPS = 9, CALLS = 5, LOW = 2, HIGH = 40, SIZE_TEXT = 48, RETURNS = 3 };
+enum {
+    DRAWN = 3,
+    INPUTS = DRAWN + 2,
+    MOST_VALUES = 40,
+    OPS = 9,
+    CALLS = 5,
+    LOW = 2,
+    HIGH = 40,
+    SIZE_TEXT = 48,
+    RETURNS = 3
+};
 
 typedef struct Sized { /* a value: two sizes, each an expression of s0 and s1 */
     char name[16], sizes[2][SIZE_TEXT];
@@ -46,9 +58,24 @@ static Sized *new_value(HeaderProgram *p, const char *rows, const char *columns)
     return made;
 }
 
+/* Of a recurrent layer. */
+static void add_weights(HeaderProgram *p) {
+    static const char *const names[] = {"%w", "%u"}, *const columns[] = {"1", "4"};
+    for (int i = 0; i < 2; i++) {
+        Sized *const in = &p->values[p->n++];
+        p->n_in++;
+        snprintf(in->name, sizeof in->name, "%s", names[i]);
+        snprintf(in->sizes[0], SIZE_TEXT, "4");
+        snprintf(in->sizes[1], SIZE_TEXT, "%s", columns[i]);
+        text_printf(&p->text, ", %s: f32[4,%s]", names[i], columns[i]);
+    }
+}
+
+static const char *const input_sizes[] = {"s0", "s1", "s0*2", "s1+3", "s0+s1", "4", "s1*3-1"};
+enum { INPUT_SIZES = sizeof input_sizes / sizeof *input_sizes };
+
 static void add_inputs(HeaderProgram *p) {
-    static const char *const sizes[] = {"s0", "s1", "s0*2", "s1+3", "s0+s1", "4", "s1*3-1"};
-    p->n_in = 1 + draw(p, INPUTS);
+    p->n_in = 1 + draw(p, DRAWN);
     p->tied = draw(p, 4) == 0;
     text_printf(&p->text, "graph g[s0=9>=%d<=%d, s1=7>=%d<=%d%s](", LOW, HIGH, LOW, 2 * HIGH,
                 p->tied ? "; s1==s0*2" : "");
@@ -56,11 +83,99 @@ static void add_inputs(HeaderProgram *p) {
         Sized *const in = &p->values[p->n++];
         const bool first = i == 0; /* so that each symbol has its size: alone or solved */
         snprintf(in->name, sizeof in->name, "%%x%d", i);
-        snprintf(in->sizes[0], SIZE_TEXT, "%s", first ? (draw(p, 2) ? "s0*2" : "s0") : sizes[draw(p, 7)]);
-        snprintf(in->sizes[1], SIZE_TEXT, "%s", first ? (draw(p, 2) ? "s0+s1" : "s1") : sizes[draw(p, 7)]);
+        snprintf(in->sizes[0], SIZE_TEXT, "%s",
+                 first ? (draw(p, 2) ? "s0*2" : "s0") : input_sizes[draw(p, INPUT_SIZES)]);
+        snprintf(in->sizes[1], SIZE_TEXT, "%s",
+                 first ? (draw(p, 2) ? "s0+s1" : "s1") : input_sizes[draw(p, INPUT_SIZES)]);
         text_printf(&p->text, "%s%s: f32[%s,%s]", i ? ", " : "", in->name, in->sizes[0], in->sizes[1]);
     }
+    add_weights(p);
     text_puts(&p->text, ") {\n");
+}
+
+/* Is it at least 2, whatever the symbols are? Sizes of inputs are. */
+static bool is_wide(const char *size) {
+    bool any = false;
+    for (int i = 0; i < INPUT_SIZES; i++) any |= !strcmp(size, input_sizes[i]);
+    return any;
+}
+
+/* An op whose value gets sizes back by a view. */
+static void back(HeaderProgram *p, const char *rows, const char *columns) {
+    const int last = p->n_ops - 1;
+    new_value(p, rows, columns);
+    text_printf(&p->text, "aten::view(%%%d, [%s, %s])\n", last, rows, columns);
+}
+
+/* A value with one more dim; its number. */
+static int unsqueezed(HeaderProgram *p, const char *name, int dim) {
+    text_printf(&p->text, "  %%%d = aten::unsqueeze(%s, %d)\n", p->n_ops, name, dim);
+    return p->n_ops++;
+}
+
+/* A recurrent layer over the rows, of as many sequences as there are columns. */
+static void add_layer(HeaderProgram *p, const Sized *a) {
+    unsqueezed(p, a->name, 2);
+    text_printf(&p->text, "  %%%d = aten::zeros([1, %s, 4], dtype=f32, device=cpu)\n", p->n_ops, a->sizes[1]);
+    const int zeros = p->n_ops++;
+    text_printf(&p->text,
+                "  %%%d, %%%d = aten::rnn_tanh.input(%%%d, %%%d, [%%w, %%u], False, 1, 0.0, False, False, False)\n",
+                zeros + 1, zeros + 2, zeros - 1, zeros);
+    p->n_ops += 2;
+    new_value(p, a->sizes[0], a->sizes[1]);
+    text_printf(&p->text, "aten::sum.dim_IntList(%%%d, [2])\n", zeros + 1);
+}
+
+/* One of the halves, of odd sizes too. */
+static void add_half(HeaderProgram *p, const Sized *a) {
+    char size[2][2 * SIZE_TEXT + 16];
+    const int which = draw(p, 2), first = p->n_ops;
+    snprintf(size[0], sizeof size[0], "(%s+1)//2", a->sizes[1]);
+    snprintf(size[1], sizeof size[1], "%s-(%s+1)//2", a->sizes[1], a->sizes[1]);
+    text_printf(&p->text, "  %%%d, %%%d = aten::chunk(%s, 2, 1)\n", first, first + 1, a->name);
+    p->n_ops += 2;
+    new_value(p, a->sizes[0], size[which]);
+    text_printf(&p->text, "aten::tanh(%%%d)\n", first + which);
+}
+
+static void add_resampled(HeaderProgram *p, const Sized *a) {
+    char name[16], size[2][SIZE_TEXT + 16];
+    snprintf(name, sizeof name, "%%%d", unsqueezed(p, a->name, 0));
+    const int whole = unsqueezed(p, name, 0);
+    text_printf(&p->text, "  %%%d = aten::upsample_nearest2d.vec(%%%d, None, [2.0, 1.5])\n", p->n_ops++, whole);
+    snprintf(size[0], sizeof size[0], "(%s)*2", a->sizes[0]);
+    snprintf(size[1], sizeof size[1], "((%s)*3)//2", a->sizes[1]);
+    back(p, size[0], size[1]);
+}
+
+/* By the root of a size. */
+static void add_attention(HeaderProgram *p, const Sized *a) {
+    const int q = unsqueezed(p, a->name, 0);
+    text_printf(&p->text, "  %%%d = aten::scaled_dot_product_attention(%%%d, %%%d, %%%d, None, 0.0, %s)\n", p->n_ops++,
+                q, q, q, draw(p, 2) ? "True" : "False");
+    back(p, a->sizes[0], a->sizes[1]);
+}
+
+/* Not where gradients are asked for: that of a pad cuts, or does not. */
+static void add_pad(HeaderProgram *p, const Sized *a) {
+    char size[2 * SIZE_TEXT + 16];
+    if (p->seed % 3 == 0) return;
+    snprintf(size, sizeof size, "%s+(%s)%%2", a->sizes[1], a->sizes[1]);
+    new_value(p, a->sizes[0], size);
+    text_printf(&p->text, "aten::constant_pad_nd(%s, [0, (%s)%%2], 0.5)\n", a->name, a->sizes[1]);
+}
+
+static void add_variance(HeaderProgram *p, const Sized *a) {
+    new_value(p, a->sizes[0], "1");
+    text_printf(&p->text, "aten::var.correction(%s, [1], correction=1.0, keepdim=True)\n", a->name);
+}
+
+/* What has more dims, several results, or numbers made of sizes. */
+static void add_large_op(HeaderProgram *p) {
+    static void (*const adds[])(HeaderProgram * p, const Sized *a) = {add_layer,     add_half, add_resampled,
+                                                                      add_attention, add_pad,  add_variance};
+    const Sized a = *any_value(p);
+    if (is_wide(a.sizes[0]) && is_wide(a.sizes[1])) adds[draw(p, sizeof adds / sizeof *adds)](p, &a);
 }
 
 /* One more op on a value, or two that fit. */
@@ -126,7 +241,12 @@ static void make_program(HeaderProgram *p, uint64_t seed) {
     *p = (HeaderProgram){.seed = seed};
     add_inputs(p);
     const int n = 2 + draw(p, OPS);
-    for (int i = 0; i < n; i++) add_op(p);
+    add_op(p);
+    for (int i = 1; i < n; i++)
+        if (draw(p, 4))
+            add_op(p);
+        else
+            add_large_op(p);
     text_puts(&p->text, "  return ");
     for (int i = 0; i < RETURNS && i < p->n_ops; i++) text_printf(&p->text, "%s%%%d", i ? ", " : "", p->n_ops - 1 - i);
     text_puts(&p->text, "\n}\n");

@@ -206,6 +206,12 @@ START_TEST(images_of_any_size) {
          "  return %4\n}\n",
          {{2, 16, 20}, {1, 33, 17}, {3, 7, 8}, {2, 31, 64}},
          .forward = true},
+        {"up to a multiple, with its gradient",
+         "graph f[s0=2>=2<=8, s1=16>=4<=99, s2=20>=4<=99](%x: f32[s0,3,s1,s2]) {\n"
+         "  %0 = aten::tanh(%x)\n"
+         "  %1 = aten::constant_pad_nd(%0, [0, s2%2, 0, s1-s1//2*2], 0.0)\n"
+         "  return %1\n}\n",
+         {{2, 16, 20}, {4, 33, 17}, {3, 7, 8}, {2, 31, 64}}},
         {"by factors",
          "graph f[s0=2>=1<=8, s1=16>=4<=99, s2=20>=4<=99](%x: f32[s0,3,s1,s2]) {\n"
          "  %0 = aten::upsample_nearest2d.vec(%x, None, [2.0, 2.0])\n"
@@ -249,6 +255,12 @@ START_TEST(lengths_of_any_size) {
          "  %4 = aten::add.Tensor(%0, %2)\n"
          "  %5 = aten::mul.Tensor(%1, %3)\n"
          "  return %4, %5\n}\n",
+         {{2, 9}, {4, 16}, {3, 5}, {2, 64}}},
+        {"turned by half",
+         "graph f[s0=2>=1<=8, s1=9>=3<=99](%x: f32[s0,s1,4]) {\n"
+         "  %0 = aten::roll(%x, [s1//2, 1], [1, 2])\n"
+         "  %1 = aten::roll(%x, [-s1//3])\n"
+         "  return %0, %1\n}\n",
          {{2, 9}, {4, 16}, {3, 5}, {2, 64}}},
         {"moments by a float",
          "graph f[s0=2>=1<=8, s1=9>=3<=99](%x: f32[s0,s1,4]) {\n"
