@@ -201,9 +201,9 @@ def main():
         if str(func) not in shown:
             shown.add(str(func))
             print(f"{by_op[str(func)]:4d} {func}: {words}"[:300])
-    skipped = sorted(((sum(ops.values()), len(ops), why) for why, ops in tried.skipped.items()), reverse=True)
-    for calls, ops, why in skipped:
-        print(f"skipped: {calls} calls of {ops} ops: {why}")
+    skipped = sorted(((sum(ops.values()), why, ops) for why, ops in tried.skipped.items()), key=lambda s: s[:2], reverse=True)
+    for calls, why, ops in skipped:
+        print(f"skipped: {calls} calls of {len(ops)} ops: {why}: {', '.join(n.removeprefix('aten.') for n in sorted(ops))}")
     print(f"{tried.counts['tried'] - len(tried.wrong)} passed, {len(tried.wrong)} failed, {sum(s[0] for s in skipped)} skipped")
     return bool(tried.wrong)
 

@@ -311,6 +311,32 @@ START_TEST(masks_say_where_to_write) {
 }
 END_TEST
 
+/* Memory of its own begins at 0, whatever the sizes are; where a view of it begins a call says. */
+START_TEST(offsets_in_new_memory_break_nothing) {
+    static const char *const texts[] = {"graph f[s0=8>=2](%x: f32[s0,4], %v: f32[2,2]) {\n"
+                                        "  %0 = aten::exp(%x)\n"
+                                        "  %1 = aten::as_strided_scatter(%0, %v, [2, 2], [4, 1], 1)\n"
+                                        "  %2 = aten::exp(%1)\n"
+                                        "  return %1, %2\n}\n",
+                                        "graph f[s0=8>=2](%x: f32[s0,4], %v: f32[2,2]) {\n"
+                                        "  %0 = aten::exp(%x)\n"
+                                        "  %1 = aten::slice.Tensor(%0, 0, -2)\n"
+                                        "  %2 = aten::as_strided_scatter(%1, %v, [2, 2], [4, 1], s0*4-7)\n"
+                                        "  return %1, %2\n}\n"};
+    for (int m = 0; m < 2 * MODES; m++) {
+        sn_function *const fn = compiled(texts[m / MODES], modes[m % MODES]);
+        sn_function *const eager = compiled(texts[m / MODES], SN_COMPILE_EAGER);
+        for (int64_t i = 0; i < 6; i++) {
+            sn_tensor *in[] = {F32(i, 2 + 3 * i, 4), F32(i, 2, 2)};
+            agree(fn, eager, in, 2, 2);
+        }
+        if (m < MODES) ck_assert_int_eq(stats_of(fn).breaks, 0);
+        sn_function_free(fn);
+        sn_function_free(eager);
+    }
+}
+END_TEST
+
 START_TEST(views_in_another_dtype) {
     const char *const text = "graph f(%x: f32[s0,4]) {\n"
                              "  %0 = aten::relu(%x)\n"
@@ -343,6 +369,7 @@ int main(void) {
     tcase_add_test(tests, headers_as_text);
     tcase_add_test(tests, sizes_that_values_give);
     tcase_add_test(tests, masks_say_where_to_write);
+    tcase_add_test(tests, offsets_in_new_memory_break_nothing);
     tcase_add_test(tests, views_in_another_dtype);
     return suite_run("graph header", tests);
 }

@@ -98,35 +98,36 @@ Reason strided_view(const Capture *c, const OpCall *call, const Arg *symbolic, S
     return NULL;
 }
 
-static bool find_place(const Trace *trace, Operand self, DType dtype, sn_tensor **root, int64_t *distance) {
+static bool find_place(const Trace *trace, Operand self, DType dtype, PendingPlace *out) {
     const Operand at = trace_root(trace, self);
     const bool is_input = operand_is_input(at);
     sn_tensor *const of = trace_tensor(trace, at);
     if (!of || dtype_bytes(of->base.meta->dtype) != dtype_bytes(dtype)) return false; /* other elements are counted */
     if (is_input && of->offset != trace->inputs.at[operand_input(at)].offset) return false; /* laid anew since */
-    *root = is_input ? of : NULL;
-    *distance = offset_of(trace, self);
+    *out = (PendingPlace){is_input ? of : NULL, offset_of(trace, self), at == self};
     return true;
 }
 
-bool capture_place(sn_tensor *t, sn_tensor **root, int64_t *distance) {
+bool capture_place(sn_tensor *t, PendingPlace *out) {
     Capture *const c = capture_of(state_get()->tracer);
     if (!c || t->placeholder->tracer != &c->tracer) return false;
     const bool entered = capture_enter(c);
     const struct Placeholder *const p = t->placeholder; /* another thread may have made it meanwhile */
-    const bool found = p && p->trace == c->trace && find_place(p->trace, p->value, t->base.meta->dtype, root, distance);
+    const bool found = p && p->trace == c->trace && find_place(p->trace, p->value, t->base.meta->dtype, out);
     capture_leave(c, entered);
     return found;
 }
 
 /* Where a replay function's view begins may follow from numbers of the call, and no expression is kept of it. */
-static bool is_placed(sn_tensor *t, sn_tensor **root, int64_t *distance) {
-    return !t->placeholder || (!symbols_current() && capture_place(t, root, distance));
+static bool is_placed(sn_tensor *t, PendingPlace *place) {
+    return !t->placeholder || (capture_place(t, place) && (place->whole || !symbols_current()));
 }
 
 int64_t capture_storage_offset(sn_tensor *t, const char *what) {
-    sn_tensor *root = t;
-    int64_t distance = 0;
-    if (!is_placed(t, &root, &distance) && tensor_ready(t, what) != ST_OK) return 0;
-    return distance + (root ? query_ask(QUERY_storage_offset, root, 0) : 0);
+    PendingPlace place = {.root = t};
+    if (!is_placed(t, &place)) {
+        if (tensor_ready(t, what) != ST_OK) return 0;
+        place = (PendingPlace){.root = t};
+    }
+    return place.distance + (place.root ? query_ask(QUERY_storage_offset, place.root, 0) : 0);
 }

@@ -13,9 +13,15 @@ typedef struct StridedView { /* the same view, by numbers that a graph can hold 
  * made plain. */
 Reason strided_view(const Capture *capture, const OpCall *call, const Arg *symbolic, StridedView *view);
 
-/* Where a pending t will begin: *distance elements behind the first one of *root, an argument; *root is NULL where t
- * has memory of its own. False: that is not known before t is computed. */
-bool capture_place(sn_tensor *t, sn_tensor **root, int64_t *distance);
+/* Where a pending tensor will begin: `distance` elements behind the first one of `root`, an argument; root is NULL where
+ * it has memory of its own. whole: it is no view. */
+typedef struct PendingPlace {
+    sn_tensor *root;
+    int64_t distance;
+    bool whole;
+} PendingPlace;
+/* False: that is not known before t is computed. */
+bool capture_place(sn_tensor *t, PendingPlace *out);
 /* Returns where t begins in its storage, and guards it; 0 where t can't be computed, which raises. */
 int64_t capture_storage_offset(sn_tensor *t, const char *what);
 
