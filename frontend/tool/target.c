@@ -302,7 +302,7 @@ static int results_of_plan(const char *path) {
     const int n = fn ? sn_function_result_count(fn) : -1;
     sn_function_free(fn);
     error_clear();
-    return n < 0 ? 1 : n > TARGET_OUTPUTS ? TARGET_OUTPUTS : n;
+    return n < 0 ? 1 : n;
 }
 
 static void open_plan(const TargetOptions *o, Target *t) {
@@ -325,10 +325,7 @@ static void open_program(const TargetOptions *o, Target *t) {
         return;
     }
     t->n_out = sn_program_out_count(t->program);
-    if (t->n_out > TARGET_OUTPUTS)
-        error_raise(ST_UNSUPPORTED, "it has more than %d results", TARGET_OUTPUTS);
-    else
-        target_inputs(o, t, DEFAULT_SIZE);
+    target_inputs(o, t, DEFAULT_SIZE);
 }
 
 static bool is_program(const char *name) {
@@ -372,6 +369,9 @@ bool target_open(const TargetOptions *o, Target *out) {
         open_plan(o, out);
     else
         return false;
+    if (!sn_check() && (out->n_out < 0 || out->n_out > TARGET_OUTPUTS))
+        error_raise(ST_UNSUPPORTED, "'%s' has %d results; the tool has room for %d", o->name, out->n_out,
+                    TARGET_OUTPUTS);
     return true;
 }
 

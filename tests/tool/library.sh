@@ -56,6 +56,10 @@ has '"type": "f32\[4,16\]"' "$("$1" run "$work/forward.plan" --json --input 'f32
 printf 'graph two(%%x: f32[4]) {\n  %%0 = aten::exp(%%x)\n  %%1 = aten::sum(%%x)\n  return %%0, %%1\n}\n' >"$work/two.sn"
 "$1" plan "$work/two.sn" --save="$work/two.plan"
 [ "$("$1" run "$work/two.plan" --json --input 'f32[4]' | grep -c '"type": ')" = 2 ] || { echo "a plan has two results"; exit 1; }
+{ echo 'graph many(%x: f32[4]) {' && printf '  %%%d = aten::exp(%%x)\n' $(seq 0 1024) &&
+    echo "  return $(seq -s ', ' -f '%%%g' 0 1024)" && echo '}'; } >"$work/many.sn"
+"$1" run "$work/many.sn" 2>"$work/said" && { echo "1025 results"; exit 1; }
+has 'many.sn. has 1025 results; the tool has room for 1024' "$(cat "$work/said")"
 # Other inputs by --input, with the same closure.
 has '"type": "f32\[6,16\]"' "$("$1" run "$2:forward" --json --input 'f32[6,8]' --input 0.25)"
 refused() { # CODE TEXT ARG...
