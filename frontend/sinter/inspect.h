@@ -35,8 +35,8 @@ sn_status sn_storage_of(sn_tensor *t, sn_storage *out);
    fake tensors. [flush] */
 bool sn_is_leaf(sn_tensor *t);
 /* PyTorch's _version: writes so far to its memory, by any of the tensors that share it; of SN_META and fake tensors,
-   too, which have none: what ops would have written. A tensor made in inference mode has none: SN_ERR_STATE, "Inference tensors do not track version
-   counter", and -1. [flush] */
+   too, which have none: what ops would have written. A tensor made in inference mode has none: SN_ERR_STATE, "Inference
+   tensors do not track version counter", and -1. [flush] */
 int64_t sn_version_of(sn_tensor *t);
 /* PyTorch's output_nr: which result of sn_grad_fn(t) it is; 0 of a leaf. [flush] */
 int32_t sn_output_nr(sn_tensor *t);

@@ -17,8 +17,8 @@
        $ sinter report ./model.so:forward -o forward.html
 
    Make the body static: one that the library exports can be bound to another library's function of its name (libc has
-   a `step`), which the tool refuses. Links with the library or not: the tool has all its functions. A library's function without a target is called with
-   the inputs of --input and without a closure. */
+   a `step`), which the tool refuses. Links with the library or not: the tool has all its functions. A library's
+   function without a target is called with the inputs of --input and without a closure. */
 #ifndef SINTER_TARGET_H
 #define SINTER_TARGET_H
 #include <sinter/compile.h>

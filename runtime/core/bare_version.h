@@ -1,5 +1,5 @@
-/* bare_version.h: version counters of tensors without memory: on SN_META and fake ones, which have no storage that could
- * count. Views of such a tensor, and detached handles, share its counter, as they would share a storage.
+/* bare_version.h: version counters of tensors without memory: on SN_META and fake ones, which have no storage that
+ * could count. Views of such a tensor, and detached handles, share its counter, as they would share a storage.
  *
  * A tensor has one from its first write or view on (TF_versioned); until then its version is 0. */
 #ifndef SINTER_RUNTIME_BARE_VERSION_H

@@ -120,6 +120,36 @@ START_TEST(an_op_of_the_program_has_its_own_kernels_only) {
 }
 END_TEST
 
+/* test::counted(Tensor x) -> (Tensor, int) */
+static sn_status counted(sn_frame *f) {
+    sn_out(f, 0, sn_neg(sn_in(f, 0)));
+    return sn_out_value(f, 1, sn_int(sn_numel(sn_in(f, 0))));
+}
+static sn_status counted_meta(sn_frame *f) {
+    sn_out(f, 0, sn_empty_like(sn_in(f, 0)));
+    return sn_out_value(f, 1, sn_int(sn_numel(sn_in(f, 0))));
+}
+static sn_status by_count(sn_frame *f) {
+    const sn_value in = sn_val(sn_exp(sn_in(f, 0)));
+    sn_value out[2];
+    int n = 2;
+    if (sn_op_call(sn_op_find("test::counted"), &in, 1, out, &n) != SN_OK) return sn_check();
+    return sn_out(f, 0, sn_mul_scalar(out[0].tensor, out[1]));
+}
+
+START_TEST(a_number_of_the_programs_op_is_the_hosts) {
+    sn_op_register(SN_OP_DESC(.schema = "test::counted(Tensor x) -> (Tensor, int)", .flags = SN_OP_PURE,
+                              .meta = counted_meta, .cpu = counted, .cuda = counted));
+    sn_function *const fn = sn_compile(by_count, NULL, NULL);
+    for (int i = 0; i < 3; i++) {
+        sn_tensor *const x = numbers(SN_INTS(3, 2));
+        ck_assert(same(here(SN_CALL(fn, there(x))), sn_mul_scalar(sn_neg(sn_exp(x)), sn_int(6))));
+    }
+    ck_assert_msg(strstr(sn_explain(fn), "a number of a user's op on a device"), "%s", sn_explain(fn));
+    sn_function_free(fn);
+}
+END_TEST
+
 /* The wait raises the first one, what others see is not written, and then all goes on. */
 START_TEST(a_failed_check_is_told_at_the_next_wait) {
     sn_tensor *const x = there(numbers(SN_INTS(4, 3))), *const sum = there(sn_zeros(SN_INTS(2, 3), SN_F32));
@@ -210,6 +240,7 @@ int main(void) {
     tcase_add_test(tests, values_used_twice_are_walked_once);
     tcase_add_test(tests, numbers_of_the_cpu_are_operands);
     tcase_add_test(tests, an_op_of_the_program_has_its_own_kernels_only);
+    tcase_add_test(tests, a_number_of_the_programs_op_is_the_hosts);
     tcase_add_test(tests, a_failed_check_is_told_at_the_next_wait);
     tcase_add_test(tests, pending_values_are_on_their_device);
     tcase_add_test(tests, a_compiled_step_has_the_bits_and_the_kernels_of_the_cpu);
