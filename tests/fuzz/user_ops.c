@@ -1,6 +1,6 @@
 /* user_ops.c: ops of the program's own in random programs: one that gives a list and a number, three by a scalar
- * expression, with gradients, one of which leaves an argument without, and some that write an argument, whole or a view,
- * an input's memory or what a step made, with gradients where a rule or their kernels' ops give them. */
+ * expression, with gradients, one of which leaves an argument without, and some that write an argument, whole or a
+ * view, an input's memory or what a step made, with gradients where a rule or their kernels' ops give them. */
 #include <stdio.h>
 
 #include "tests/fuzz/gen.h"
