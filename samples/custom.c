@@ -1,6 +1,6 @@
-/* custom: an op of one's own with meta rule and derivative, and a function with its own gradient. Trains
- * nothing: it compares the gradient of a compiled function with the eager one, bit for bit, and prints
- * the joint graph, in which the op's derivative has become ordinary ops. */
+/* custom: an op of one's own with meta rule and derivative, one that gives a list and a number, and a function with
+ * its own gradient. Trains nothing: it compares the gradient of a compiled function with the eager one, bit for bit,
+ * and prints the joint graph, in which the op's derivative has become ordinary ops. */
 #include <sinter/sinter.h>
 
 #include <math.h>
@@ -35,6 +35,29 @@ static const sn_op *swish_op;
 static sn_tensor *swish(sn_tensor *x, double beta) {
     sn_value in[] = {sn_val(x), sn_float(beta)};
     return sn_op_call1(swish_op, in, 2);
+}
+
+/* my::halves(Tensor x) -> (Tensor[], int): a list and a number. The number follows from sizes, as the meta rule says:
+ * it is there before the kernel has run. */
+static sn_status halves_meta(sn_frame *f) {
+    sn_tensor *x = sn_in(f, 0);
+    int64_t n = sn_size(x, 0) / 2;
+    for (int i = 0; i < 2; i++) sn_out(f, i, sn_empty_like(sn_narrow(x, 0, i * n, n)));
+    return sn_out_value(f, 2, sn_int(n));
+}
+static sn_status halves_cpu(sn_frame *f) {
+    sn_tensor *x = sn_in(f, 0);
+    int64_t n = sn_size(x, 0) / 2;
+    for (int i = 0; i < 2; i++) sn_out(f, i, sn_clone(sn_narrow(x, 0, i * n, n)));
+    return sn_out_value(f, 2, sn_int(n));
+}
+static void print_halves(sn_tensor *x) {
+    const sn_op *op = sn_op_register(SN_OP_DESC(.schema = "my::halves(Tensor x) -> (Tensor[], int)",
+                                                .flags = SN_OP_PURE, .meta = halves_meta, .cpu = halves_cpu));
+    sn_value in = sn_val(x), out[3];
+    int n = 3;
+    if (sn_op_call(op, &in, 1, out, &n) == SN_OK)
+        printf("%d halves of %lld elements: %s\n", n - 1, (long long)out[2].i, sn_repr(out[0].tensor));
 }
 
 /* Clamp whose gradient is scaled inside the interval: a custom function, no new op. */
@@ -90,6 +113,7 @@ int main(void) {
     }
     puts(sn_repr(sn_grad(x)));
     puts(sn_dump(fast, "joint"));
+    print_halves(sn_detach(x));
     sn_function_free(eager);
     sn_function_free(fast);
     return sn_finish();
