@@ -65,7 +65,10 @@ static Status loss_of_pairs(MetaCall *call) {
     if (self->rank != target->rank || !all_same(call->env, self->sizes, target->sizes, self->rank))
         return meta_fail(call, ST_SHAPE, "target %s must have the sizes of self %s", SIZES(call, target),
                          SIZES(call, self));
-    return reduced_loss(call);
+    TRY(reduced_loss(call));
+    const bool floats = dtype_is_float(self->dtype) && dtype_is_float(target->dtype); /* a weight widens nothing */
+    if (floats) call->out[0].dtype = dtype_promote(self->dtype, target->dtype);
+    return ST_OK;
 }
 Status meta_binary_cross_entropy(MetaCall *call) { return loss_of_pairs(call); }
 Status meta_cross_entropy_logits(MetaCall *call) { return loss_of_pairs(call); }

@@ -82,7 +82,8 @@ Status decomp_logsumexp(Builder *b, const OpRow *row, const Arg *args, Val **out
     Val *const m = E(b, detach, V(E(b, where_self, V(E(b, isinf, V(most))), F(0), V(most)))); /* any number would do */
     const bool drop = !(args[2].kind == ARG_bool && args[2].i) && args[0].val->meta->rank;
     Val *const sum = E(b, sum_dim_IntList, V(E(b, exp, V(E(b, sub_Tensor, V(x), V(m))))), args[1], A_BOOL(!drop));
-    Val *const above = drop ? E(b, squeeze_dims, V(m), args[1]) : m;
+    const bool all = args[1].kind != ARG_ints || !args[1].n; /* an empty list is all dims, but squeezes none */
+    Val *const above = !drop ? m : all ? E(b, squeeze, V(m)) : E(b, squeeze_dims, V(m), args[1]);
     return done1(outs, in_dtype(b, E(b, add_Tensor, V(E(b, log, V(sum))), V(above)), dtype));
 }
 

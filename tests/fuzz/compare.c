@@ -29,6 +29,7 @@ typedef struct ModeRow {
     const char *failpoint, *other; /* other: with every second seed; NULL: none */
     bool saved;                    /* later calls are those of a plan that was saved and loaded */
     bool one_launch;               /* on a device beside the CPU: where a plan can be one launch it is (sn_preset) */
+    bool arrays;                   /* by sn_call_arrays; of every third program (arrays.c) */
     bool extended;                 /* with what a program adds: passes, backends, stances (extend.c) */
     sn_dynamic dynamic;
     bool background; /* code comes when it comes, at the latest before the calls that repeat settings; on the CPU, where
@@ -48,6 +49,9 @@ static const ModeRow modes[] = {
     {"one launch", SN_COMPILE_VERIFY, "", NULL, .one_launch = true},
     {"extended", SN_COMPILE_VERIFY, "", NULL, .extended = true},
     {"extended replay", SN_COMPILE_REPLAY, "", NULL, .extended = true},
+    {"arrays", SN_COMPILE_VERIFY, "", NULL, .arrays = true},
+    {"arrays replayed", SN_COMPILE_REPLAY, "", NULL, .arrays = true},
+    {"arrays of a plan", SN_COMPILE_REPLAY, "", NULL, .saved = true, .arrays = true},
     {"saved", SN_COMPILE_REPLAY, "", "some_alone", .saved = true}};
 enum { TAUGHT_CALLS = 6 };
 
@@ -83,22 +87,13 @@ static bool any_failed(const FzSeen *seen) {
     return false;
 }
 
-/* After a call that failed the tensors that are held are others. A plan has no body, which says of which op an error
- * is. */
-static bool takes_mode(const ModeRow *mode, const FzProgram *p, const FzProgram *variant, const FzSeen *want) {
-    if (mode->one_launch && fz_device == SN_CPU) return false;
-    if (mode->mode != SN_COMPILE_REPLAY) return true;
-    if (variant || !replayable(p) || (fz_has_state(p) && any_failed(want))) return false;
-    return !mode->saved || (fz_can_be_saved(p) && !any_failed(want));
-}
-
 /* mode NULL: eager, beside a plan. Every other plan is taken without generated code. False: there is none. */
 static bool take_plan(FzRun *run, const ModeRow *mode, uint64_t seed) {
     const FzPlanWay way = (FzPlanWay)(seed / 20 % FZ_PLAN_WAYS);
     const bool saved = !mode || fz_run_save(run, way);
     if (mode && seed / 10 % 2) failpoint_set("codegen");
     if (saved) fz_run_freeze(run, way);
-    if (saved && mode) fz_run_load(run, way);
+    if (saved && mode) fz_run_load(run, way, seed / 80 % 2);
     if (mode) failpoint_set("");
     return saved;
 }
@@ -108,10 +103,23 @@ typedef struct Calls {
     const ModeRow *mode; /* NULL: eager */
     bool saved;          /* later ones are those of a plan, or of eager beside one */
     uint64_t seed;
+    bool arrays;    /* by sn_call_arrays, or of eager beside it */
     FzWatch *watch; /* of the first calls, or NULL */
 } Calls;
 
-enum { SHOWN_EVERY = 3, WATCHED_CALLS = 4 };
+enum { SHOWN_EVERY = 3, WATCHED_CALLS = 4, ARRAYS_EVERY = 3 };
+
+/* After a call that failed the tensors that are held are others. A plan has no body, which says of which op an error
+ * is. */
+static bool takes_mode(const ModeRow *mode, const Calls *c, const FzSeen *want) {
+    const FzProgram *const p = c->p, *const variant = c->variant;
+    if (mode->arrays && (fz_device != SN_CPU || c->seed % ARRAYS_EVERY != 1 || fz_has_state(p) || p->api_mode))
+        return false;
+    if (mode->one_launch && fz_device == SN_CPU) return false;
+    if (mode->mode != SN_COMPILE_REPLAY) return true;
+    if (variant || !replayable(p) || (fz_has_state(p) && any_failed(want))) return false;
+    return !mode->saved || (fz_can_be_saved(p) && !any_failed(want));
+}
 
 /* The seed of a call's inputs: those that repeat a setting get other data. */
 static void run_calls(const Calls *c, FzSeen *seen, FzResult *result) {
@@ -131,11 +139,13 @@ static void run_calls(const Calls *c, FzSeen *seen, FzResult *result) {
                          mode->mode == SN_COMPILE_VERIFY && !fz_has_state(p) &&
                          !p->n_varies; /* beyond the limit of variants */
     /* Not where the number of ops is told: by an API mode, or what hooks of saved tensors count. */
+    if (c->arrays) fz_run_arrays(run, mode ? FZ_by_arrays : FZ_as_arrays);
     fz_func_at_once(mode && mode->mode == SN_COMPILE_VERIFY && !background && !p->api_mode && !p->packs);
     failpoint_set(!mode ? "any_size" : mode->other && c->seed % 2 ? mode->other : mode->failpoint);
     if (mode && mode->extended) fz_passes_begin(c->seed);
     if (options.mode == SN_COMPILE_EAGER) eager_cache_free(state_get()); /* what is there is found first */
     for (int i = 0; i < call_count(variant); i++) {
+        if (fz_only_eager && i >= WATCHED_CALLS) break;
         if (i == TAUGHT_CALLS && options.background) fz_run_wait(run);
         if (i == TAUGHT_CALLS && c->saved) result->saved = take_plan(run, mode, c->seed);
         if (i == PLAIN_CALLS && counted) fz_run_share(run, &result->ops_generated, &result->ops);
@@ -210,18 +220,23 @@ static void compare_mode(const Calls *calls_of, const FzSeen *want, FzResult *re
     if (result->untold && !result->differs && story)
         text_printf(story, "%s: what is shown is not what runs\n", calls_of->mode->name);
     result->differs |= result->refused || result->untold;
-    const bool saved = calls_of->saved && result->saved;
+    const bool saved = calls_of->saved && result->saved, other = saved || calls_of->arrays;
     Calls eager = *calls_of;
-    eager.mode = NULL;
-    if (saved) run_calls(&eager, beside, result);
+    eager.mode = NULL, eager.saved = saved;
+    if (other) run_calls(&eager, beside, result);
     for (int i = 0; i < n && !result->differs; i++) {
-        const FzSeen *const wanted = saved ? &beside[i] : &want[i];
+        const FzSeen *const wanted = other ? &beside[i] : &want[i];
+        if (calls_of->arrays && strstr(text_str(&got[i].story), "that the program owns cannot be resized")) break;
         if (same(wanted, &got[i], calls_of->mode->mode)) continue;
         result->differs = true;
         if (story) explain(story, calls_of->mode, i, wanted, &got[i]);
     }
     free_seen(got, n);
-    if (saved) free_seen(beside, n);
+    if (other) free_seen(beside, n);
+}
+
+static void compare_mode_of(const Calls *c, const FzSeen *want, FzResult *result, Text *story) {
+    if (takes_mode(c->mode, c, want)) compare_mode(c, want, result, story);
 }
 
 /* What is wrong with calls of the driver, as the emulated one says, is a finding whatever the bits are. */
@@ -252,8 +267,10 @@ static void end_profile(sn_profile *profile, FzResult *result, Text *story) {
     sn_profile_free(profile);
 }
 
+bool fz_only_eager;
+
 void fz_compare(const FzProgram *p, const FzProgram *variant, uint64_t seed, FzResult *result, Text *story) {
-    FzSeen want[ALL_CALLS];
+    FzSeen want[ALL_CALLS] = {{.failed = false}};
     const int n = call_count(variant);
     const int64_t said = fz_device == SN_CPU ? 0 : emulated().said;
     sn_profile *const profile = begin_profile(seed);
@@ -264,10 +281,10 @@ void fz_compare(const FzProgram *p, const FzProgram *variant, uint64_t seed, FzR
     if (story) text_puts(story, text_str(&result->watch.story));
     text_free(&result->watch.story);
     for (int i = 0; i < n; i++) record_error(&want[i], result);
-    for (int m = 0; m < (int)(sizeof modes / sizeof *modes); m++)
-        if (takes_mode(&modes[m], p, variant, want))
-            compare_mode(&(Calls){p, variant, &modes[m], modes[m].saved, seed}, want, result, story);
-    if (fz_device == SN_CPU && !result->differs && seed % BUILT_EVERY == 0)
+    for (int m = 0; m < (int)(sizeof modes / sizeof *modes) && !fz_only_eager; m++)
+        compare_mode_of(&(Calls){p, variant, &modes[m], modes[m].saved, seed, .arrays = modes[m].arrays}, want, result,
+                        story);
+    if (fz_device == SN_CPU && !fz_only_eager && !result->differs && seed % BUILT_EVERY == 0)
         result->differs = !fz_built(p, seed, story, &result->built);
     end_profile(profile, result, story);
     if (fz_device != SN_CPU) note_misuse(said, result, story);

@@ -18,6 +18,8 @@ typedef struct FzResult {
     char error[160];          /* the first one */
 } FzResult;
 
+extern bool fz_only_eager; /* programs run eagerly, and are compared with nothing */
+
 /* variant NULL: none. story NULL: not wanted; else the first difference, for people. */
 void fz_compare(const FzProgram *p, const FzProgram *variant, uint64_t seed, FzResult *result, Text *story);
 

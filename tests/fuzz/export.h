@@ -23,6 +23,7 @@ bool fz_export(const Graph *graph, const FzWeight *weights, sn_tensor *const *te
 /* build.c */
 sn_tensor *fz_make_argument(const SymEnv *env, const Meta *meta, uint64_t *s);
 uint64_t fz_see_tensor(uint64_t hash, sn_tensor *t);
+bool fz_draws_unset(const Graph *graph); /* some elements of results are anything */
 
 /* import.c: the graph as a file, imported and called, beside the graph itself: false: they differ; the story says
  * how. */

@@ -18,6 +18,7 @@ typedef struct GenVal {
     bool grad;            /* requires it */
     bool leaf;            /* or a view of one: not to be written */
     bool overlaps;        /* expanded: not to be written */
+    bool saved;           /* a backward may need it as it is: mostly not to be written */
     int64_t low, high;    /* ints of known range, else high < low */
     FzInt dims[GEN_RANK]; /* var FZ_SIZES: no expression of the size variables */
 } GenVal;
@@ -34,6 +35,8 @@ typedef struct Gen {
     bool one_graph; /* no breaks, backwards and kept values, no input returned: such a function can be saved */
     bool varied;    /* some arguments differ between calls: of ops with dims, sizes and positions more often */
     bool callees;   /* stateful: some steps are those of a callee in mode EAGER, each of which is a break */
+    bool went_back; /* there is a backward: what a second one needs may be gone */
+    bool wild;      /* varied: one argument may be what makes a later step fail */
     int result;     /* a value to return; 0: any */
 } Gen;
 

@@ -66,6 +66,22 @@ static FzInt expression(const FzProgram *p, int64_t a, int64_t b) {
 /* Of a value. Each of a batch's small products costs an emulated device a whole tile: tens of milliseconds. */
 static int64_t most_elements(void) { return fz_device == SN_CPU ? 20000 : 2000; }
 
+/* Whether two elements may lie in one place: some stride does not step over what the smaller ones reach. */
+static bool may_overlap(const int64_t *sizes, const int64_t *strides, int rank) {
+    int64_t reach = 0, last = -1;
+    for (int i = 0; i < rank; i++) { /* in the order of their strides */
+        int64_t least = INT64_MAX;
+        for (int d = 0; d < rank; d++)
+            if (sizes[d] > 1 && strides[d] > last && strides[d] < least) least = strides[d];
+        int64_t n = 0, more = 0;
+        for (int d = 0; d < rank; d++)
+            if (sizes[d] > 1 && strides[d] == least) n++, more += (sizes[d] - 1) * least;
+        if (n > 1 || (n && least <= reach)) return true;
+        reach += more, last = least;
+    }
+    return false;
+}
+
 static void set_meta(Gen *g, int v, int setting, const MetaOut *out) {
     GenVal *const val = &g->v[v];
     memcpy(val->at[setting].sizes, out->sizes, sizeof val->at[setting].sizes);
@@ -79,9 +95,8 @@ static void set_meta(Gen *g, int v, int setting, const MetaOut *out) {
                                    .sizes = sizes,
                                    .strides = strides};
     val->at[setting].val.meta = &val->at[setting].meta;
-    val->overlaps = false;
+    val->overlaps = (setting && val->overlaps) || may_overlap(sizes, strides, out->rank);
     for (int d = 0; d < out->rank; d++) {
-        if (sizes[d] > 1 && strides[d] == 0) val->overlaps = true;
         if (setting) val->dims[d] = expression(g->p, val->at[0].sizes[d], sizes[d]);
     }
 }
@@ -242,6 +257,27 @@ static const GenVal *shares_with(const Gen *g, const FzStep *step, const OpRow *
     return of_value ? &g->v[step->args[at].value] : NULL;
 }
 
+/* What is written is not in the range that was known of it, whatever it is called. */
+static void forget_range(Gen *g, int memory) {
+    for (int v = 0; v < g->p->n_values; v++)
+        if (gen_live(g, v) && g->v[v].memory == memory) g->v[v].low = 0, g->v[v].high = -1;
+}
+
+static void note_saved(Gen *g, int memory) {
+    for (int v = 0; v < g->p->n_values; v++)
+        if (gen_live(g, v) && g->v[v].memory == memory) g->v[v].saved = true;
+}
+
+/* What an op that is differentiated takes, and gives. */
+static void note_all_saved(Gen *g, const FzStep *step) {
+    for (int i = 0; i < step->n_args; i++) {
+        const FzArg *const a = &step->args[i];
+        if (a->kind == FZ_value) note_saved(g, g->v[a->value].memory);
+        for (int k = 0; a->kind == FZ_values && k < a->n; k++) note_saved(g, g->v[a->values[k]].memory);
+    }
+    for (int i = 0; i < step->n_out; i++) g->v[step->out + i].saved = true;
+}
+
 /* What is known of results besides their metadata. */
 static void record_outputs(Gen *g, const FzStep *step, const OpRow *row, OpForm form, const MetaOut *outs) {
     const bool grad = g->grad_on && any_grad(g, step) && !(row->flags & OPF_nodiff);
@@ -258,23 +294,25 @@ static void record_outputs(Gen *g, const FzStep *step, const OpRow *row, OpForm 
         out->memory = shared ? shared->memory : step->out + i;
         out->handle = shared && form != FORM_functional ? shared->handle : step->out + i;
         out->low = 0, out->high = -1;
+        out->saved = false;
+        if (shared && form != FORM_functional) forget_range(g, shared->memory);
     }
+    if (grad) note_all_saved(g, step);
 }
 
-static void note_change(Gen *g, int handle, const MetaOut *changed) {
+static void note_change(Gen *g, int handle, MetaOut all[FZ_SETTINGS][GEN_OUTS], int i) {
     for (int v = 0; v < g->p->n_values; v++)
         for (int s = 0; s < FZ_SETTINGS && gen_live(g, v) && g->v[v].handle == handle; s++)
-            set_meta(g, v, s, &changed[s]);
+            set_meta(g, v, s, &all[s][i]);
 }
 
 /* Fills step->out and what is known of the results; false: the op would fail. */
 static bool record_one_step(Gen *g, FzStep *step) {
-    MetaOut outs[GEN_OUTS] = {0}; /* of the first setting, then of the second */
+    MetaOut outs[GEN_OUTS] = {0}, all[FZ_SETTINGS][GEN_OUTS]; /* of the first setting, then of the second */
     OpForm form;
     const OpRow *const row = op_find(step->op, strlen(step->op), &form);
     if (!row) return false;
     const int first = g->p->n_values;
-    MetaOut changed[FZ_SETTINGS];
     for (int s = 0; s < FZ_SETTINGS; s++) {
         int n = GEN_OUTS;
         if (!infer(g, step, s, outs, &n) || n > GEN_OUTS || first + n > FZ_VALUES) return false;
@@ -286,12 +324,13 @@ static bool record_one_step(Gen *g, FzStep *step) {
             const int64_t numel = g->v[first + i].at[s].meta.numel;
             if (numel < 0 || numel > most_elements()) return false; /* negative: a rule that leaves it to the memory */
         }
-        changed[s] = outs[0];
+        memcpy(all[s], outs, sizeof outs);
     }
     if (!writes_allowed(g, step, row, form)) return false;
     record_outputs(g, step, row, form, outs);
     g->p->n_values = first + step->n_out;
-    if (changes_handle(row, form)) note_change(g, g->v[first].handle, changed);
+    const int n_changed = form == FORM_out ? step->n_out : changes_handle(row, form); /* out: it may be resized */
+    for (int i = 0; i < n_changed; i++) note_change(g, g->v[first + i].handle, all, i);
     return true;
 }
 
@@ -442,6 +481,13 @@ static int choose_form(Gen *g) {
     return best;
 }
 
+static bool writes_saved(const Gen *g, const FzStep *step, const FormRow *form) {
+    if (form->form == FORM_inplace) return step->args[0].kind == FZ_value && g->v[step->args[0].value].saved;
+    for (int i = 0; form->form == FORM_out && i < form->row->n_out; i++)
+        if (g->v[step->args[step->n_args - form->row->n_out + i].value].saved) return true;
+    return false;
+}
+
 /* Proposals may have made inputs and steps; those of a rejected one are taken back. */
 static bool add_op(Gen *g) {
     const int form = choose_form(g);
@@ -449,7 +495,9 @@ static bool add_op(Gen *g) {
     for (int i = 0; i < 25; i++) {
         const int inputs = g->p->n_inputs, steps = g->p->n_steps, values = g->p->n_values;
         FzStep step = {.kind = FZ_op};
-        if (gen_propose(g, forms[form].row, forms[form].form, &step) && gen_try(g, &step)) {
+        const bool fits_somehow = gen_propose(g, forms[form].row, forms[form].form, &step);
+        const bool spoils = fits_somehow && writes_saved(g, &step, &forms[form]) && gen_chance(g, 95);
+        if (fits_somehow && !spoils && gen_try(g, &step)) {
             g->uses[form]++;
             return true;
         }
@@ -532,8 +580,10 @@ static void add_other(Gen *g) {
     } else if (which < 6) {
         add_loop(g);
     } else if (which < 8) {
-        const int v = g->grad_on ? scalar_value(g, true) : -1;
+        const bool wanted = g->grad_on && (!g->went_back || gen_chance(g, 10));
+        const int v = wanted ? scalar_value(g, true) : -1;
         if (v >= 0) add_plain(g, (FzStep){.kind = FZ_backward, .value = v});
+        g->went_back |= v >= 0;
     } else if (which < 9) {
         set_grad_mode(g);
     } else if (which < 11) {
@@ -712,7 +762,7 @@ static void choose_returns(Gen *g) {
     const int beside = (g->one_graph || g->stateful) && gen_chance(g, 40) ? beside_a_result(g) : -1;
     if (beside >= 0) p->returns[p->n_returns++] = beside;
     if (g->result) p->returns[p->n_returns++] = g->result;
-    p->outer_backward = gen_chance(g, 35);
+    p->outer_backward = gen_chance(g, g->went_back ? 5 : 35);
     p->outer_write = gen_chance(g, 15);
 }
 

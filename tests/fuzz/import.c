@@ -136,6 +136,7 @@ bool fz_imported(sn_graph *parsed, uint64_t seed, Text *story, FzBuilt *count) {
     Imports m = {.graph = parsed->graph, .seed = seed};
     char path[64];
     const char *why;
+    if (fz_draws_unset(m.graph)) return true;
     if (m.graph->inputs.n > MOST_INPUTS || m.graph->outputs.n > MOST_INPUTS || m.graph->int_inputs.n > 8) return true;
     snprintf(path, sizeof path, "/tmp/fuzz.%ld.pt2", (long)getpid());
     choose_weights(&m);

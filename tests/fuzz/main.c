@@ -535,6 +535,8 @@ static bool parse_options(Options *o, int n, char **words) {
             o->peak = true;
         } else if (!strcmp(words[i], "--symbolic")) {
             o->symbolic = true;
+        } else if (!strcmp(words[i], "--eager")) {
+            fz_only_eager = true;
         } else if (!strcmp(words[i], "--quick")) {
             o->quick = true;
         } else if (!strcmp(words[i], "--stateful")) {

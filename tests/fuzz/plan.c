@@ -3,6 +3,7 @@
  * eager's beside it, are given tensors that require none. What it closes over is stored in the file, or given to the
  * load: the same tensors, or others. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "tests/fuzz/run.h"
@@ -56,10 +57,25 @@ bool fz_run_save(FzRun *run, FzPlanWay way) {
     return e->status != SN_ERR_UNSUPPORTED; /* there is no file then, which fails the calls that follow */
 }
 
-void fz_run_load(FzRun *run, FzPlanWay way) {
+/* From memory that is gone when the plan runs. */
+static sn_function *load_from_memory(const sn_plan_options *options) {
+    FILE *const file = fopen(plan_path(), "rb");
+    const long n = file && fseek(file, 0, SEEK_END) == 0 ? ftell(file) : 0;
+    char *const bytes = malloc((size_t)n + 1);
+    if (file) rewind(file);
+    const size_t got = file ? fread(bytes, 1, (size_t)n, file) : 0;
+    if (file) fclose(file);
+    sn_function *const fn = sn_plan_load_memory(bytes, got, options);
+    memset(bytes, 0x5a, got);
+    free(bytes);
+    return fn;
+}
+
+void fz_run_load(FzRun *run, FzPlanWay way, bool memory) {
     sn_dict *const names = way == FZ_plan_embedded ? NULL : held_by_name(run);
-    sn_function_free(run->fn);
-    run->fn = sn_plan_load(plan_path(), SN_PLAN_OPTIONS(.tensors = names)); /* a NULL fails the calls that follow */
+    const sn_plan_options *const options = SN_PLAN_OPTIONS(.tensors = names);
+    sn_function_free(run->fn); /* a NULL fails the calls that follow */
+    run->fn = memory ? load_from_memory(options) : sn_plan_load(plan_path(), options);
     if (!run->fn) fprintf(stderr, "%s\n", sn_error_take()->message);
     if (run->fn && sn_function_result_count(run->fn) != run->p->n_returns) {
         fprintf(stderr, "a plan of %d results says %d\n", run->p->n_returns, sn_function_result_count(run->fn));

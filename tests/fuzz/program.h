@@ -254,6 +254,11 @@ int fz_run_bodies(const FzRun *run);                             /* how many of 
 void fz_run_free(FzRun *run);
 void fz_seen_free(FzSeen *seen);
 
+/* arrays.c: the calls that follow are made with memory in the place of tensors, or, of eager beside it, are seen as
+ * such. */
+typedef enum FzArrays { FZ_no_arrays, FZ_by_arrays, FZ_as_arrays } FzArrays;
+void fz_run_arrays(FzRun *run, FzArrays how);
+
 /* watch.c: what is seen of the ops while eager runs a program. */
 typedef struct FzWatch {
     uint8_t ran[OP_IDS * FORM_COUNT / 8]; /* forms that ran without an error, as bits: by row and form */
@@ -277,8 +282,8 @@ bool fz_can_be_saved(const FzProgram *p);
 bool fz_run_save(FzRun *run, FzPlanWay way);
 /* The calls that follow are as those of a plan are: also eager's, beside which they are seen. */
 void fz_run_freeze(FzRun *run, FzPlanWay way);
-/* The calls that follow are those of the plan that was saved. */
-void fz_run_load(FzRun *run, FzPlanWay way);
+/* The calls that follow are those of the plan that was saved; memory: it is read by the program. */
+void fz_run_load(FzRun *run, FzPlanWay way, bool memory);
 
 /* record.c: DIR/SEED.fz, the program, and DIR/SEED.txt, the whole story of its first call, eager: for comparing with
  * other implementations (tests/oracle/torch_programs.py). Programs that take random numbers, or autocast, are left out.

@@ -2,13 +2,16 @@
  * those whose tensors must fit each other have shapes in a small notation, one word a parameter:
  *
  *   ab   a tensor of sizes a, b: the first takes them from a value that exists; digits are sizes
- *   <bac a tensor of i64 below size b, of sizes a, c         .  a tensor without dims
+ *   <bac a tensor of i64 below size b, of sizes a, c         .  a tensor without dims    &a  of i64, all 1
  *   [a,b*c,-1   a list of ints    =-1  an int    #b  the size b    (ab,cb  a list of tensors
- *   !    false    *    by type and name    %ab  a tensor of i8    $ab  of f32    :u8  a dtype */
+ *   !    false    *    by type and name    %ab  a tensor of i8    $ab  of f32    :u8  a dtype
+ *
+ * A row of "base.overload" is for that one, which then has no rows of the base. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "ir/schema.h"
 #include "tests/fuzz/gen.h"
 
 enum { MOST_WORDS = 11 };
@@ -52,6 +55,14 @@ static const ShapeRow shapes[] = {
     {"diff", {"ab", "=1", "=0", "cb", "1b"}},
     {"diff", {"ab"}},
     {"isclose", {"ab", "ab"}},
+    {"dist", {"ab", "ab"}},
+    {"vdot", {"a", "a"}},
+    {"addbmm", {"ac", "eab", "ebc"}},
+    {"addmv", {"a", "ab", "b"}},
+    {"addr", {"ab", "a", "b"}},
+    {"repeat_interleave.Tensor", {"&a", "#a"}},
+    {"repeat_interleave.self_int", {"ab", "=2", "=1"}},
+    {"repeat_interleave.self_Tensor", {"ab", "<1b", "=1", "=0"}},
     {"trace", {"ab"}},
     {"cosine_similarity", {"ab", "ab"}},
     {"cosine_similarity", {"ab", "ab", "=0"}},
@@ -266,15 +277,18 @@ static const ShapeRow shapes[] = {
     {"searchsorted", {"ab", "ac"}},
     {"bucketize", {"ab", "b"}},
     {"one_hot", {"<7ab", "=7"}},
-    {"repeat_interleave", {"ab", "=2", "=1"}},
-    {"repeat_interleave", {"ab", "<1b", "=1", "=0"}},
     {"tril_indices", {"=3", "=4", "=1"}},
     {"triu_indices", {"=4", "=2", "=-1"}},
     {"index_reduce", {"ab", "=1", "<bc", "ac"}},
     {"index_reduce", {"ab", "=0", "<ac", "cb"}},
     {"randint", {"=9", "[a,b"}},
-    {"randint", {"=-2", "=9", "[a,b"}},
+    {"randint.generator", {"=9", "[a,b"}},
+    {"randint.low", {"=-2", "=9", "[a,b"}},
+    {"randint.low_generator", {"=-2", "=9", "[a,b"}},
     {"randint_like", {"ab", "=9"}},
+    {"random.from", {"ab", "=-2", "=9"}},
+    {"random.to", {"ab", "=9"}},
+    {"randint_like.low_dtype", {"ab", "=-2", "=9"}},
     {"normal", {"ab", "*", "*"}},
     {"multinomial", {"4b", "=1"}},
     {"take_along_dim", {"ab", "<bac", "=1"}},
@@ -458,6 +472,12 @@ static bool index_word(Gen *g, Letters *l, const char *word, FzArg *a) {
     return a->value >= 0;
 }
 
+static bool ones_word(Gen *g, Letters *l, const char *word, FzArg *a) {
+    const FzInt dim = letter(g, l, word[1]);
+    *a = (FzArg){.kind = FZ_value, .value = gen_value(g, DT_i64, &dim, 1, 1, 1)};
+    return a->value >= 0;
+}
+
 static bool bool_word(Gen *g, Letters *l, const char *word, FzArg *a) {
     FzInt dims[4];
     int rank = 0;
@@ -525,6 +545,8 @@ static bool word_argument(Gen *g, Letters *l, const char *word, FzArg *a) {
         return index_word(g, l, word, a);
     case '?':
         return bool_word(g, l, word, a);
+    case '&':
+        return ones_word(g, l, word, a);
     case '[':
         return ints_word(g, l, word, a);
     case '(':
@@ -646,14 +668,15 @@ static FzArg string_argument(Gen *g, const FzStep *step, const char *name) {
     const bool pads = !strcmp(name, "padding");
     if (rounds && gen_chance(g, 30)) return (FzArg){.kind = FZ_none};
     snprintf(a.s, sizeof a.s, "%s",
-             reduces                 ? reductions[four  ? 3 + gen_below(g, 4)
-                                                  : two ? 2 + gen_below(g, 5)
-                                                        : gen_below(g, 2)]
-             : rounds                ? rounding[gen_below(g, 2)]
-             : pads                  ? (gen_chance(g, 50) ? "same" : "valid")
-             : !strcmp(name, "side") ? (gen_chance(g, 50) ? "left" : "right")
-             : gen_chance(g, 50)     ? "tanh"
-                                     : "none");
+             reduces                     ? reductions[four  ? 3 + gen_below(g, 4)
+                                                      : two ? 2 + gen_below(g, 5)
+                                                            : gen_below(g, 2)]
+             : rounds                    ? rounding[gen_below(g, 2)]
+             : !strcmp(name, "indexing") ? (gen_chance(g, 50) ? "ij" : "xy")
+             : pads                      ? (gen_chance(g, 50) ? "same" : "valid")
+             : !strcmp(name, "side")     ? (gen_chance(g, 50) ? "left" : "right")
+             : gen_chance(g, 50)         ? "tanh"
+                                         : "none");
     return a;
 }
 
@@ -748,12 +771,18 @@ static bool typed_argument(Gen *g, const FzStep *step, const Param *param, FzArg
 
 /* Rows ---------------------------------------------------------------------------------------- */
 
-static const ShapeRow *choose_shape(Gen *g, const char *base) {
+static const ShapeRow *shape_named(Gen *g, const char *name) {
     const ShapeRow *found = NULL;
     int n = 0;
     for (int i = 0; i < COUNT_OF(shapes); i++)
-        if (!strcmp(shapes[i].base, base) && gen_below(g, ++n) == 0) found = &shapes[i];
+        if (!strcmp(shapes[i].base, name) && gen_below(g, ++n) == 0) found = &shapes[i];
     return found;
+}
+
+static const ShapeRow *choose_shape(Gen *g, const OpRow *row) {
+    const char *const name = strstr(row->name, "::") + 2;
+    const ShapeRow *const own = shape_named(g, name);
+    return own || !strcmp(name, row->base) ? own : shape_named(g, row->base);
 }
 
 static bool takes_word(const Param *param, const char *word) {
@@ -784,7 +813,7 @@ static bool is_device(const Param *param) {
 }
 
 static bool arguments(Gen *g, const OpRow *row, FzStep *step) {
-    const ShapeRow *const shape = choose_shape(g, row->base);
+    const ShapeRow *const shape = choose_shape(g, row);
     Letters l = {.dtype = gen_float(g)};
     if (row->n_params > FZ_ARGS) return false;
     for (int i = 0; i < row->n_params; i++) {
@@ -817,6 +846,17 @@ static void drop_options(const OpRow *row, FzStep *step) {
             sizeof *step->args * (size_t)(step->n_args - row->options));
 }
 
+/* Memory that the call reads: to be written it must have the result's layout, which that of a view may not be. */
+static bool shares_argument(const Gen *g, const FzStep *step, int given, int memory) {
+    for (int i = 0; i < given; i++) {
+        const FzArg *const a = &step->args[i];
+        if (a->kind == FZ_value && g->v[a->value].memory == memory) return true;
+        for (int k = 0; a->kind == FZ_values && k < a->n; k++)
+            if (g->v[a->values[k]].memory == memory) return true;
+    }
+    return false;
+}
+
 /* Something to write to: mostly of the result's shape, else it is resized. */
 static bool out_arguments(Gen *g, const OpRow *row, FzStep *step) {
     const int values = g->p->n_values, steps = g->p->n_steps;
@@ -839,6 +879,7 @@ static bool out_arguments(Gen *g, const OpRow *row, FzStep *step) {
             a->value = gen_value(g, dtype, like[i].dims, like[i].at[0].meta.rank, 0, -1);
         }
         if (a->value < 0) return false;
+        if (shares_argument(g, step, given, g->v[a->value].memory) && gen_chance(g, 80)) return false;
         for (int k = 0; k < i; k++) /* two results in one place: whichever is written last */
             if (g->v[step->args[given + k].value].memory == g->v[a->value].memory) return false;
         step->n_args++;
@@ -852,16 +893,20 @@ static int unit_argument(const OpRow *row) {
     const char *const name = row->check.param                           ? row->check.param
                              : draws && strcmp(row->overload, "Tensor") ? "self"
                                                                         : "p";
-    if (row->check.kind != CHECK_unit && (!draws || !strcmp(row->overload, "p"))) return -1;
+    const bool bounded = row->check.kind == CHECK_unit || row->check.kind == CHECK_weight;
+    if (!bounded && (!draws || !strcmp(row->overload, "p"))) return -1;
     for (int i = 0; i < row->n_params; i++)
         if (!strcmp(row->params[i].name, name)) return i;
     return -1;
 }
 
-/* The sigmoid of what was chosen. */
+/* The sigmoid of what was chosen, without its NaNs. */
 static void make_unit(Gen *g, FzStep *step, int i) {
-    if (i < 0 || i >= step->n_args || step->args[i].kind != FZ_value || !gen_chance(g, 90)) return;
-    FzStep inside = {.kind = FZ_op, .op = "aten::sigmoid", .args = {step->args[i]}, .n_args = 1};
+    if (i < 0 || i >= step->n_args || step->args[i].kind != FZ_value || !gen_chance(g, 98)) return;
+    FzStep number = {.kind = FZ_op, .op = "aten::nan_to_num", .args = {step->args[i]}, .n_args = 1};
+    if (!gen_try(g, &number)) return;
+    FzStep inside = {.kind = FZ_op, .op = "aten::sigmoid", .n_args = 1};
+    inside.args[0] = (FzArg){.kind = FZ_value, .value = number.out};
     if (gen_try(g, &inside)) step->args[i].value = inside.out;
 }
 
@@ -869,7 +914,7 @@ static void make_unit(Gen *g, FzStep *step, int i) {
 static void make_divisor(Gen *g, const OpRow *row, FzStep *step) {
     const OpRow *const checked = row->alias_of ? row->alias_of : row;
     const int i = checked->check.kind == CHECK_divisor ? op_param_find(checked, checked->check.param) : -1;
-    if (i < 0 || i >= step->n_args || step->args[i].kind != FZ_value || !gen_chance(g, 90)) return;
+    if (i < 0 || i >= step->n_args || step->args[i].kind != FZ_value || !gen_chance(g, 98)) return;
     if (!dtype_is_int(gen_dtype(g, step->args[i].value))) return;
     FzStep odd = {.kind = FZ_op, .op = "aten::bitwise_or.Scalar", .args = {step->args[i], plain_int(1)}, .n_args = 2};
     if (gen_try(g, &odd)) step->args[i].value = odd.out;
@@ -879,7 +924,7 @@ static void make_divisor(Gen *g, const OpRow *row, FzStep *step) {
 static int position_below(Gen *g, int value, int64_t bound) {
     const GenVal *const v = &g->v[value];
     const bool known = v->low <= v->high && v->low >= 0 && v->high < bound;
-    if (bound < 1 || known || !dtype_is_int(gen_dtype(g, value)) || !gen_chance(g, 90)) return -1;
+    if (bound < 1 || known || !dtype_is_int(gen_dtype(g, value)) || !gen_chance(g, 98)) return -1;
     FzStep below = {.kind = FZ_op,
                     .op = "aten::remainder.Scalar",
                     .args = {{.kind = FZ_value, .value = value}, plain_int(bound)},
@@ -900,11 +945,19 @@ static void make_positions(Gen *g, const OpRow *row, FzStep *step) {
     if (inside >= 0) a->value = inside;
 }
 
+/* Strides count in all of the memory: in that of a copy they mean what the row says. */
+static void make_whole(Gen *g, const OpRow *row, FzStep *step) {
+    if (!(row->flags & OPF_places) || step->args[0].kind != FZ_value || !gen_chance(g, 90)) return;
+    FzStep whole = {.kind = FZ_op, .op = "aten::clone", .args = {step->args[0], plain_int(MF_contiguous)}, .n_args = 2};
+    if (gen_try(g, &whole)) step->args[0].value = whole.out;
+}
+
 /* Mostly inside of its op's domain, since few programs may end in an error; what is written stays as it is. */
 static void enter_domain(Gen *g, const OpRow *row, OpForm form, FzStep *step) {
     const int unit = unit_argument(row);
     if (row->check.bound) make_positions(g, row, step);
     make_divisor(g, row, step);
+    if (form == FORM_functional) make_whole(g, row, step);
     if (unit > 0 || form != FORM_inplace) make_unit(g, step, unit);
     if (row->check.kind == CHECK_unit && row->check.of) make_unit(g, step, op_param_find(row, row->check.of));
 }

@@ -80,7 +80,7 @@ static bool writes_own(const FzProgram *p, int first, int i) {
 static bool may_lie_inside(Gen *g, int first, int i) {
     const FzProgram *const p = g->p;
     const FzStep *const step = &p->steps[i];
-    if (!writes_own(p, first, i) && !gen_chance(g, 4)) return false;
+    if (!writes_own(p, first, i) && !gen_chance(g, 1)) return false;
     for (int k = i; k < p->n_steps; k++) /* rounds start outside, or at the checkpoint itself */
         if (p->steps[k].kind == FZ_loop && p->steps[k].from == i) return false;
     if (step->kind != FZ_op) return step->kind == FZ_break || step->kind == FZ_item;

@@ -577,7 +577,8 @@ static void run_call(FzRun *run, int setting, uint64_t seed, FzSeen *seen) {
     if (run->p->region) sn_autocast_set(fz_device, fz_autocast(run->p->region));
     if (run->p->functional) sn_functional_mode_set(true);
     const bool api_mode = run->p->api_mode && seed % 2 && sn_api_mode_push(passes_on, run) == SN_OK;
-    const bool ok = sn_call_values(run->fn, in, n, out, run->p->n_returns) == SN_OK;
+    const bool ok = (run->arrays ? fz_call_arrays(run, seed, in, n, out)
+                                 : sn_call_values(run->fn, in, n, out, run->p->n_returns)) == SN_OK;
     if (api_mode) sn_api_mode_pop();
     if (run->p->functional) sn_functional_mode_set(false);
     if (run->p->region) sn_autocast_set(fz_device, SN_F32);
@@ -625,6 +626,11 @@ FzRun *fz_run_new(const FzProgram *p, const sn_compile_options *options) {
 void fz_run_whole(FzRun *run) { run->whole = true; }
 
 void fz_run_watch(FzRun *run, FzWatch *watch) { run->watch = watch; }
+
+void fz_run_arrays(FzRun *run, FzArrays how) {
+    run->arrays = how;
+    run->no_leaves = true;
+}
 
 void fz_run_program(FzRun *run, const FzProgram *p) { run->p = p; }
 

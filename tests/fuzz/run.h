@@ -44,6 +44,7 @@ struct FzRun {
     sn_dict *params; /* held leaves */
     sn_optim *optim;
     sn_scaler *scaler; /* NULL: steps are plain */
+    FzArrays arrays;   /* how calls are made */
     FzWatch *watch;    /* NULL: nobody looks at its ops */
     /* A plan takes the calls from now on (plan.c). */
     bool frozen;    /* no metadata of held tensors changes any more, nor a setting */
@@ -56,6 +57,9 @@ uint64_t fz_next(uint64_t *s);
 sn_tensor *fz_make_input(FzRun *run, int i, uint64_t *s);
 
 void fz_run_steps(FzRun *run, int first, int end);
+
+/* arrays.c: sn_call_values, by arrays. */
+sn_status fz_call_arrays(FzRun *run, uint64_t seed, const sn_value *in, int n, sn_tensor **out);
 
 /* watch.c: sn_op_call, watched. */
 void fz_watch_call(FzWatch *watch, const FzStep *step, const sn_op *op, const sn_value *in, int n_in, sn_value *out,

@@ -105,7 +105,8 @@ static void other_number(Gen *g, FzArg *a) {
                   : (FzArg){.kind = FZ_int, .i = {ints[gen_below(g, COUNT_OF(ints))], -1}};
 }
 
-static void other_word(Gen *g, FzArg *a) {
+static void other_word(Gen *g, const FzStep *step, FzArg *a) {
+    const bool no_sum = strstr(step->op, "index_reduce") != NULL;
     static const char *const words[][7] = {{"floor", "trunc"},
                                            {"none", "tanh"},
                                            {"same", "valid"},
@@ -116,7 +117,8 @@ static void other_word(Gen *g, FzArg *a) {
             if (strcmp(words[i][k], a->s)) continue;
             int n = 0;
             while (words[i][n]) n++;
-            strcpy(a->s, words[i][gen_below(g, n)]);
+            const int first = no_sum && n == 5;
+            strcpy(a->s, words[i][first + gen_below(g, n - first)]);
             return;
         }
 }
@@ -170,7 +172,7 @@ static bool other_argument(Gen *g, const FzStep *step, const Param *param, FzArg
         return a->kind == FZ_bool && (a->i.value = !a->i.value, true);
     case PT_string:
     case PT_string_opt:
-        return a->kind == FZ_string && (other_word(g, a), true);
+        return a->kind == FZ_string && (other_word(g, step, a), true);
     case PT_dtype:
     case PT_dtype_opt:
         return other_dtype(g, a), true;
@@ -216,12 +218,25 @@ static bool is_known(const FzProgram *p, const FzVary *vary) {
     return known;
 }
 
-/* Most leave the steps behind it possible; what does not is an error, in some calls. False: nothing came of it. */
+/* Positions that were in range for one dim are not for another. */
+static bool picks_positions(const FzStep *step, const Param *param) {
+    OpForm form;
+    const OpRow *const row = op_find(step->op, strlen(step->op), &form);
+    if (row->check.bound == BOUND_number && param->type == PT_int) return true;
+    return is_dim(param) && (row->check.bound || strstr(row->base, "gather") || strstr(row->base, "scatter") ||
+                             strstr(row->base, "index"));
+}
+
+/* They leave the steps behind it possible, but for one of few programs: that is an error, in some calls. False: nothing
+ * came of it. */
 static bool add_vary(Gen *g, FzVary vary, const Param *param) {
     FzProgram *const p = g->p;
     if (!other_argument(g, &p->steps[vary.step], param, &vary.to) || is_known(p, &vary)) return false;
     if (p->given && !is_number(&vary.to)) return false;
-    if (!gen_remains_valid(p, &vary) && !gen_chance(g, 1)) return false;
+    if (!gen_remains_valid(p, &vary) || picks_positions(&p->steps[vary.step], param)) {
+        if (!g->wild) return false;
+        g->wild = false;
+    }
     p->varies[p->n_varies++] = vary;
     return true;
 }
@@ -247,6 +262,7 @@ static bool is_filler(const FzStep *step) { return !strcmp(step->op, "aten::full
 void gen_varies(Gen *g) {
     FzProgram *const p = g->p;
     const int first = p->n_steps ? (int)gen_below(g, p->n_steps) : 0;
+    g->wild = gen_chance(g, 5);
     for (int i = 0; i < 3 * p->n_steps && p->n_varies < FZ_VARIES; i++) {
         const int at = (first + i) % p->n_steps;
         if (p->steps[at].n_args && (!is_filler(&p->steps[at]) || gen_chance(g, 10)))

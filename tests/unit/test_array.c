@@ -746,9 +746,38 @@ START_TEST(threads_call_one_function) {
 }
 END_TEST
 
+/* x *= 2: the argument itself; then it again, and a new one twice */
+static sn_status gives_itself(sn_frame *f) {
+    sn_tensor *const x = sn_mul_scalar_(sn_in(f, 0), sn_float(2)), *const y = sn_add(x, x);
+    for (int i = 0; i < 4; i++) sn_out(f, i, i < 2 ? x : y);
+    return sn_check();
+}
+
+/* Of a handle that is an argument's, or an earlier result's, nobody else holds the storage. */
+START_TEST(a_result_that_is_an_argument_is_told) {
+    static const sn_compile_mode modes[] = {SN_COMPILE_EAGER, SN_COMPILE_VERIFY, SN_COMPILE_REPLAY};
+    for (int m = 0; m < 3; m++) {
+        sn_function *const fn = sn_compile(gives_itself, NULL, SN_COMPILE_OPTIONS(.mode = modes[m]));
+        for (int call = 0; call < 3; call++) {
+            float x[4] = {1, 2, 3, 4};
+            const sn_array in = SN_ARRAY(x, SN_F32, 4);
+            sn_array out[4] = {{0}};
+            ck_assert_msg(sn_call_arrays(fn, &in, 1, out, 4, NULL) == SN_OK, "%s", sn_error_take()->message);
+            for (int i = 0; i < 2; i++)
+                ck_assert(out[i].alias == SN_ALIAS_INPUT && out[i].alias_of == 0 && out[i].data == x && !out[i].owner);
+            ck_assert(out[2].alias == SN_ALIAS_NONE && out[2].data != x && x[0] == 2);
+            ck_assert(out[3].alias == SN_ALIAS_RESULT && out[3].alias_of == 2 && out[3].data == out[2].data);
+            for (int i = 2; i < 4; i++) sn_release(out[i].owner);
+        }
+        sn_function_free(fn);
+    }
+}
+END_TEST
+
 int main(void) {
     const TTest *const tests[] = {
         a_replayed_call_writes_where_it_is_told,
+        a_result_that_is_an_argument_is_told,
         verify_and_eager_copy_once,
         a_plan_and_a_graph_too,
         results_that_share_memory_say_so,
