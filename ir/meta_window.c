@@ -216,20 +216,22 @@ static void pool_out(MetaCall *call, int i, const Meta *self, DType dtype, const
         out_plain(call, i, dtype, self->device, sizes, self->rank);
 }
 
-/* A batch of rows is pooled as planes of one row each, so that a result is laid out as theirs, without that dim. */
-static void lay_out_as_planes(MetaCall *call, int i) {
+/* A batch of rows is pooled as planes of one row each: results are laid out as theirs, without that dim. */
+static Status rows_as_planes(MetaCall *call, Status pooled_so_far) {
     const Meta *const self = tensor_meta(call, 0);
-    if (self->rank != 3) return;
-    const int64_t *const sizes = self->sizes, *const strides = self->strides,
-                         row = sym_mul(call->env, sizes[2], strides[2]);
-    const int64_t plane_sizes[] = {sizes[0], sizes[1], 1, sizes[2]};
+    if (pooled_so_far != ST_OK || self->rank != 3) return pooled_so_far;
+    const int64_t *const sizes = self->sizes, *const strides = self->strides;
+    const int64_t row = sym_mul(call->env, sizes[2], strides[2]), plane_sizes[] = {sizes[0], sizes[1], 1, sizes[2]};
     const int64_t plane_strides[] = {strides[0], strides[1], row, strides[2]};
     const Meta planes = {.dtype = self->dtype, .rank = 4, .sizes = plane_sizes, .strides = plane_strides};
-    if (!meta_suggests_channels_last(call->env, &planes)) return;
-    MetaOut *const out = &call->out[i];
-    out->strides[0] = sym_mul(call->env, out->sizes[1], out->sizes[2]);
-    out->strides[1] = 1;
-    out->strides[2] = out->sizes[1];
+    const bool channels_last = meta_suggests_channels_last(call->env, &planes);
+    for (int i = 0; channels_last && i < call->row->n_out; i++) {
+        MetaOut *const out = &call->out[i];
+        out->strides[0] = sym_mul(call->env, out->sizes[1], out->sizes[2]);
+        out->strides[1] = 1;
+        out->strides[2] = out->sizes[1];
+    }
+    return ST_OK;
 }
 
 /* (self, kernel_size, stride, padding, dilation, ceil_mode): values and where they are, or the values alone */
@@ -244,11 +246,7 @@ Status meta_max_pool(MetaCall *call) {
     if (call->row->n_out > 1) pool_out(call, 1, self, DT_i64, sizes, suggested);
     return ST_OK;
 }
-Status meta_max_pool1d(MetaCall *call) {
-    TRY(meta_max_pool(call));
-    for (int i = 0; i < call->row->n_out; i++) lay_out_as_planes(call, i);
-    return ST_OK;
-}
+Status meta_max_pool1d(MetaCall *call) { return rows_as_planes(call, meta_max_pool(call)); }
 
 /* (grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices) */
 Status meta_max_pool_backward(MetaCall *call) {
@@ -284,7 +282,7 @@ Status meta_avg_pool(MetaCall *call) {
     pool_out(call, 0, self, self->dtype, sizes, pool.n == 2 && self->rank == 4);
     return ST_OK;
 }
-Status meta_avg_pool1d(MetaCall *call) { return meta_avg_pool(call); }
+Status meta_avg_pool1d(MetaCall *call) { return rows_as_planes(call, meta_avg_pool(call)); }
 
 /* (grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override) */
 Status meta_avg_pool_backward(MetaCall *call) {
@@ -331,7 +329,7 @@ Status meta_adaptive_avg_pool(MetaCall *call) {
     pool_out(call, 0, self, self->dtype, sizes, n == 2 && self->rank == 4);
     return ST_OK;
 }
-Status meta_adaptive_avg_pool1d(MetaCall *call) { return meta_adaptive_avg_pool(call); }
+Status meta_adaptive_avg_pool1d(MetaCall *call) { return rows_as_planes(call, meta_adaptive_avg_pool(call)); }
 
 Status meta_adaptive_max_pool(MetaCall *call) {
     const Meta *const self = tensor_meta(call, 0);
@@ -342,11 +340,7 @@ Status meta_adaptive_max_pool(MetaCall *call) {
     for (int i = 0; i < 2; i++) pool_out(call, i, self, i ? DT_i64 : self->dtype, sizes, n == 2 && self->rank == 4);
     return ST_OK;
 }
-Status meta_adaptive_max_pool1d(MetaCall *call) {
-    TRY(meta_adaptive_max_pool(call));
-    for (int i = 0; i < 2; i++) lay_out_as_planes(call, i);
-    return ST_OK;
-}
+Status meta_adaptive_max_pool1d(MetaCall *call) { return rows_as_planes(call, meta_adaptive_max_pool(call)); }
 
 /* (grad_output, self): the planes agree */
 static Status adaptive_backward(MetaCall *call, int n) {

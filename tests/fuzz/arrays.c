@@ -10,7 +10,7 @@
 #include "runtime/core/tensor.h"
 #include "tests/fuzz/run.h"
 
-enum { MOST_RESULTS = 8, MOST_IN = 4096, GUARD_BYTES = 64 };
+enum { MOST_RESULTS = FZ_RETURNS + 1, MOST_IN = 4096, GUARD_BYTES = 64 };
 
 typedef struct ArrayCalls { /* one call */
     FzRun *run;
@@ -207,7 +207,7 @@ static void as_arrays(ArrayCalls *c, const sn_value *in, int n, sn_tensor **out)
 
 sn_status fz_call_arrays(FzRun *run, uint64_t seed, const sn_value *in, int n, sn_tensor **out) {
     static ArrayCalls call;
-    call = (ArrayCalls){.run = run, .seed = seed, .n_out = run->p->n_returns};
+    call = (ArrayCalls){.run = run, .seed = seed, .n_out = fz_result_count(run->p)};
     if (run->arrays == FZ_as_arrays) {
         if (sn_call_values(run->fn, in, n, out, call.n_out) == SN_OK) as_arrays(&call, in, n, out);
         return sn_check();

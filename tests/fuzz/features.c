@@ -182,6 +182,7 @@ static bool packs_saved(const FzProgram *p) {
 static bool marked_sizes(const FzProgram *p) {
     return p->marked && p->n_inputs && memcmp(p->sizes[0], p->sizes[1], sizeof p->sizes[0]) != 0;
 }
+static bool crowds(const FzProgram *p) { return p->crowd > 0; }
 static bool hooked_leaves(const FzProgram *p) {
     return p->hooked && leaves(p) && (p->outer_backward || any_step(p, FZ_backward));
 }
@@ -424,6 +425,7 @@ static const struct {
                 {"prints", prints},
                 {"hooks of saved tensors", packs_saved},
                 {"hooks behind .grad", hooked_leaves},
+                {"hundreds of tensors", crowds},
                 {"sizes marked as dynamic", marked_sizes},
                 {"states of the generator", generators},
                 {"autocast around calls", autocast_calls},

@@ -775,7 +775,8 @@ enum {
     MARKED_EVERY = 7,
     WOVEN_EVERY = 6,
     VARIED_EVERY = 3,
-    GIVEN_EVERY = 3
+    GIVEN_EVERY = 3,
+    CROWD_EVERY = 61
 };
 
 static void generate(FzProgram *p, uint64_t seed, int64_t *form_uses, bool stateful) {
@@ -794,6 +795,7 @@ static void generate(FzProgram *p, uint64_t seed, int64_t *form_uses, bool state
     p->api_mode = seed % API_MODE_EVERY == 5;
     p->packs = !stateful && seed % PACKS_EVERY == 4;
     p->hooked = seed % HOOKED_EVERY == 2;
+    if (!stateful && seed % CROWD_EVERY == 9) p->crowd = 500 + (int)(seed / CROWD_EVERY * 97 % (FZ_CROWD - 500));
     p->marked = seed % MARKED_EVERY == 3;
     if (stateful) p->no_grad = gen_chance(&g, 70), g.callees = gen_chance(&g, 30);
     if (p->no_grad) g.grad_on = false;

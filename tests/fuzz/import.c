@@ -32,6 +32,15 @@ static bool may_be_weight(const Meta *meta) {
     return true;
 }
 
+/* The same at an offset in its storage. */
+static sn_tensor *placed(sn_tensor *t, int64_t offset) {
+    int64_t span = 1;
+    for (int d = 0; t && d < sn_rank(t); d++) span += (sn_size(t, d) - 1) * sn_strides(t).data[d];
+    if (!t || !offset || !sn_numel(t)) return t;
+    sn_tensor *const block = sn_zeros(SN_INTS(span + offset), sn_dtype_of(t));
+    return sn_copy_(sn_as_strided(block, sn_sizes(t), sn_strides(t), offset), t);
+}
+
 /* Every second input whose sizes are numbers. Only floats are parameters. */
 static void choose_weights(Imports *m) {
     for (int i = 0; i < m->graph->inputs.n; i++) {
@@ -39,7 +48,7 @@ static void choose_weights(Imports *m) {
         uint64_t s = hash_mix(m->seed, (uint64_t)i + 1);
         m->weights[i] = !may_be_weight(meta) || s % 2 ? FZ_no_weight : (FzWeight)(1 + s / 2 % 3);
         if (m->weights[i] == FZ_parameter && !dtype_is_float(meta->dtype)) m->weights[i] = FZ_buffer;
-        if (m->weights[i]) m->tensors[i] = sn_keep(fz_make_argument(m->graph->env, meta, &s));
+        if (m->weights[i]) m->tensors[i] = sn_keep(placed(fz_make_argument(m->graph->env, meta, &s), s % 4));
         if (!m->tensors[i]) m->weights[i] = FZ_no_weight;
     }
 }

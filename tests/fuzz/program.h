@@ -36,6 +36,7 @@
  *   functional                               and in functional mode
  *   packs                                    and under hooks of saved tensors, which copy
  *   hooked                                   leaves have hooks that halve .grad when it has been added to
+ *   crowd 700                                so many small tensors more are arguments
  *   marked                                   sizes of inputs are marked as dynamic, some within bounds
  *   outer_write
  *   outer_backward */
@@ -59,6 +60,8 @@ enum {
     FZ_SIZES = 4,
     FZ_DIMS = 5,
     FZ_VARIES = 8,
+    FZ_RETURNS = 8,
+    FZ_CROWD = 1200,
     FZ_SETTINGS = 2
 };
 
@@ -158,7 +161,7 @@ typedef struct FzProgram {
     int64_t sizes[FZ_SETTINGS][FZ_SIZES];
     FzInput inputs[FZ_INPUTS];
     FzStep steps[FZ_STEPS];
-    int returns[8];
+    int returns[FZ_RETURNS];
     int n_varies;
     FzVary varies[FZ_VARIES];
     bool given;          /* arguments that are numbers in all calls come as arguments of the call (fz_given) */
@@ -169,6 +172,7 @@ typedef struct FzProgram {
     bool functional;     /* and in functional mode */
     bool packs;          /* and under hooks of saved tensors */
     bool hooked;         /* leaves that are no held ones have post-accumulate hooks */
+    int crowd;           /* so many more tensors are arguments (crowd.c) */
     bool marked;         /* sizes of inputs are marked as dynamic */
     bool api_mode;       /* every other call is made under an API mode that passes all on */
     bool outer_write;    /* after the call, results are multiplied in place by a leaf */

@@ -466,6 +466,7 @@ static sn_status body(sn_frame *f) {
         sn_tensor *t = run->values[p->returns[i]];
         if (t) sn_out(f, i, t);
     }
+    if (p->crowd && !sn_check()) sn_out(f, p->n_returns, fz_crowd_sum(f, n, p->crowd));
     run->frame = NULL;
     return sn_check();
 }
@@ -530,6 +531,13 @@ static void see_all(FzRun *run, sn_tensor **out, bool ok) {
     if (sn_check()) see_error(run, "afterwards");
 }
 
+static void see_crowd(FzRun *run, sn_tensor *sum) {
+    const unsigned long long hash = fz_crowd_hash(run);
+    text_printf(&run->seen->bytes, "crowd %016llx\n", hash);
+    text_printf(&run->seen->story, "crowd %016llx\n", hash);
+    see(run, "sum of the crowd", 0, sum);
+}
+
 static void see_generator(FzSeen *seen) {
     const sn_state *const state = state_get();
     text_printf(&seen->bytes, "generator %llu %llu\n", (unsigned long long)state->seed,
@@ -550,6 +558,7 @@ static int arguments_of_call(FzRun *run, sn_value *in) {
         if (!run->p->inputs[i].closed) in[n++] = sn_val(run->inputs[i]);
     run->n_given = fz_given(run->p, run->given);
     for (int i = 0; i < run->n_given; i++) in[n++] = value_of(run, &run->given[i].to, NULL, NULL);
+    for (int i = 0; i < run->p->crowd; i++) in[n++] = sn_val(run->crowd[i]);
     return n;
 }
 
@@ -567,8 +576,9 @@ static void run_call(FzRun *run, int setting, uint64_t seed, FzSeen *seen) {
     sn_seed(seed);
     const uint64_t sequence = state_get()->sequence;
     run->rng = sn_rng_get();
-    sn_value in[FZ_INPUTS + FZ_VARIES];
-    sn_tensor *out[8] = {NULL};
+    fz_crowd_make(run, &s);
+    sn_value in[FZ_INPUTS + FZ_VARIES + FZ_CROWD];
+    sn_tensor *out[FZ_RETURNS + 1] = {NULL};
     const int n = arguments_of_call(run, in);
     sn_logging_set(take_print, NULL, NULL);
     run->n_passed_on = 0;
@@ -578,7 +588,7 @@ static void run_call(FzRun *run, int setting, uint64_t seed, FzSeen *seen) {
     if (run->p->functional) sn_functional_mode_set(true);
     const bool api_mode = run->p->api_mode && seed % 2 && sn_api_mode_push(passes_on, run) == SN_OK;
     const bool ok = (run->arrays ? fz_call_arrays(run, seed, in, n, out)
-                                 : sn_call_values(run->fn, in, n, out, run->p->n_returns)) == SN_OK;
+                                 : sn_call_values(run->fn, in, n, out, fz_result_count(run->p))) == SN_OK;
     if (api_mode) sn_api_mode_pop();
     if (run->p->functional) sn_functional_mode_set(false);
     if (run->p->region) sn_autocast_set(fz_device, SN_F32);
@@ -590,6 +600,7 @@ static void run_call(FzRun *run, int setting, uint64_t seed, FzSeen *seen) {
     seen->call_failed = !ok;
     seen->random = state_get()->sequence != sequence;
     if (sn_check()) see_error(run, "call");
+    if (ok && run->p->crowd) see_crowd(run, out[run->p->n_returns]);
     see_all(run, out, ok);
     see_generator(seen);
     see_printed(run);

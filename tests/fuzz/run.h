@@ -21,6 +21,7 @@ struct FzRun {
     FzVary given[FZ_VARIES];      /* its arguments that are the call's */
     sn_value numbers[FZ_VARIES];  /* what the body was given for them */
     int n_given;
+    sn_tensor *crowd[FZ_CROWD];
     sn_tensor *values[FZ_VALUES];
     sn_tensor *kept[FZ_STEPS];
     int n_kept;
@@ -64,6 +65,12 @@ sn_status fz_call_arrays(FzRun *run, uint64_t seed, const sn_value *in, int n, s
 /* watch.c: sn_op_call, watched. */
 void fz_watch_call(FzWatch *watch, const FzStep *step, const sn_op *op, const sn_value *in, int n_in, sn_value *out,
                    int *n_out);
+
+/* crowd.c */
+void fz_crowd_make(FzRun *run, uint64_t *s);
+sn_tensor *fz_crowd_sum(sn_frame *f, int first, int n);
+uint64_t fz_crowd_hash(const FzRun *run);
+static inline int fz_result_count(const FzProgram *p) { return p->n_returns + (p->crowd > 0); }
 
 /* region.c: the checkpoint of a step */
 void fz_run_region(FzRun *run, int at);

@@ -210,6 +210,10 @@ static void drop_whole_parts(Shrinker *s) {
         begin(s)->p.marked = false;
         attempt(s);
     }
+    if (s->now->p.crowd) {
+        begin(s)->p.crowd = 0;
+        attempt(s);
+    }
     if (s->now->p.hooked) {
         begin(s)->p.hooked = false;
         attempt(s);

@@ -143,6 +143,7 @@ void fz_print(const FzProgram *p, Text *t) {
     if (p->functional) text_puts(t, "functional\n");
     if (p->packs) text_puts(t, "packs\n");
     if (p->hooked) text_puts(t, "hooked\n");
+    if (p->crowd) text_printf(t, "crowd %d\n", p->crowd);
     if (p->marked) text_puts(t, "marked\n");
     if (p->api_mode) text_puts(t, "api_mode\n");
     if (p->optim) text_printf(t, "optim %d\n", p->optim);
@@ -415,6 +416,8 @@ bool fz_parse(const char *text, FzProgram *out, int *line) {
             out->functional = true;
         } else if (take(&r, "packs")) {
             out->packs = true;
+        } else if (take(&r, "crowd")) {
+            out->crowd = index_below(&r, FZ_CROWD + 1);
         } else if (take(&r, "hooked")) {
             out->hooked = true;
         } else if (take(&r, "marked")) {
