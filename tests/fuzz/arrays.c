@@ -16,6 +16,7 @@ typedef struct ArrayCalls { /* one call */
     FzRun *run;
     uint64_t seed;
     sn_array in[MOST_IN], out[MOST_RESULTS], asked[MOST_RESULTS];
+    const sn_value *given; /* the arguments as tensors */
     int n_in, n_out;
     bool was_asked;
     struct Layout {
@@ -152,14 +153,22 @@ static bool stays_inside(const ArrayCalls *c, int i) {
     return true;
 }
 
+/* By the first of the arguments that lie in that storage: arrays know of none. */
+static void say_input(const ArrayCalls *c, int i, int of, int64_t bytes) {
+    sn_tensor *const t = c->given[of].tensor;
+    int first = 0;
+    while (c->given[first].kind != SN_KIND_TENSOR || c->given[first].tensor->storage != t->storage) first++;
+    const char *const at = (const char *)tensor_data(t) + bytes;
+    say(c->run, "result %d shows input %d + %lld\n", i, first, at - (const char *)tensor_data(c->given[first].tensor));
+}
+
 static void see_array(ArrayCalls *c, int i, bool given) {
     const sn_array *const a = &c->out[i];
     if (c->was_asked && !same_as_asked(&c->asked[i], a, given)) say_wrong(c->run, "sn_call_infer said otherwise", i);
     if (!stays_inside(c, i)) say_wrong(c->run, "bytes beside its memory are written", i);
     if (given && (a->data != c->rooms[i].bytes + GUARD_BYTES || a->owner)) say_wrong(c->run, "it is elsewhere", i);
     if (a->kind == SN_KIND_NONE || !a->bytes) return;
-    if (a->alias == SN_ALIAS_INPUT)
-        say(c->run, "result %d shows input %d + %lld\n", i, a->alias_of, (long long)a->alias_bytes);
+    if (a->alias == SN_ALIAS_INPUT) say_input(c, i, a->alias_of, a->alias_bytes);
     if (a->alias == SN_ALIAS_RESULT)
         say(c->run, "result %d shows result %d + %lld\n", i, a->alias_of, (long long)a->alias_bytes);
 }
@@ -207,7 +216,7 @@ static void as_arrays(ArrayCalls *c, const sn_value *in, int n, sn_tensor **out)
 
 sn_status fz_call_arrays(FzRun *run, uint64_t seed, const sn_value *in, int n, sn_tensor **out) {
     static ArrayCalls call;
-    call = (ArrayCalls){.run = run, .seed = seed, .n_out = fz_result_count(run->p)};
+    call = (ArrayCalls){.run = run, .seed = seed, .given = in, .n_out = fz_result_count(run->p)};
     if (run->arrays == FZ_as_arrays) {
         if (sn_call_values(run->fn, in, n, out, call.n_out) == SN_OK) as_arrays(&call, in, n, out);
         return sn_check();
