@@ -9,7 +9,7 @@
  *          | "random" "seed=" sym "sequence=" sym "count=" n
  *          | "write" %input "=" %value
  *          | "return" output {"," output} ["|" [output {"," output}]]
- *   results = %value {"," %value} ["," symbol] | symbol   a symbol is the number that only values give: of a size of the
+ *   results = %value {"," %value} ["," symbol] | symbol   a symbol is the number that only values give: a size of the
  *                                                         first result, or of what has none: s1 = aten::item(%0)
  *   output = "None" | %value ["kept" ["of" %input] ["checked" {place}]] ["held"] [memory]
  *   memory = "is" %input | "views" place ["at" sym]
@@ -486,7 +486,7 @@ typedef struct NumberText {
 static bool at_symbol(const char *at) { return at[0] == 's' && at[1] >= '0' && at[1] <= '9'; }
 
 /* One of the header that nothing above has, or the next one, which the op makes. */
-static Status read_number(Parser *p, NumberText *out) {
+static Status read_unbacked(Parser *p, NumberText *out) {
     const int n = sym_free_count(p->graph->env);
     out->at = p->in.at++;
     TRY(read_count(p, &out->number));
@@ -526,7 +526,7 @@ static Status read_assignment(Parser *p) {
         ResultText result = {0};
         reader_skip(&p->in);
         if (at_symbol(p->in.at)) {
-            TRY(read_number(p, &number));
+            TRY(read_unbacked(p, &number));
             break;
         }
         TRY(read_value_name(p, &result.name, &result.n));

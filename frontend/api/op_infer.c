@@ -223,7 +223,8 @@ static Status infer_op(Inference *in, const sn_value *given, int n, sn_inferred 
     const Node *const made = graph_node_alone(in->graph->graph, call.row, call.form, call.args);
     if (!made) return error_pending() ? error_pending() : ST_MEMORY;
     if (made->unbacked)
-        return error_raise(ST_UNSUPPORTED, "sn_op_infer: %s: sizes of its results follow from values", in->op);
+        return error_raise(ST_UNSUPPORTED, "sn_op_infer: %s: %s from values", in->op,
+                           node_is_number(made) ? "its number follows" : "sizes of its results follow");
     const int room = *n_out;
     *n_out = made->n_outs;
     if (room < made->n_outs || (made->n_outs && !out))

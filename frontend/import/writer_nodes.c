@@ -275,7 +275,7 @@ static bool has_unnumbered(const SizeSymbols *symbols, const SizeExpr *e) {
     return any;
 }
 
-/* aten::item of an int: "u0", or an expression that the program has checked it to be: then a symbol that is as large. */
+/* aten::item of an int: "u0", or an expression that the program has checked it to be: then a symbol as large. */
 static Status item_symbol(NodeWriter *w, const char *name, int *out) {
     Model *const m = w->m;
     const Json *const size = sym_value(w, "sym_int_values", name);

@@ -164,16 +164,16 @@ static Status refuse_assumed(const BoundRun *run, const SymGuard *guard, int64_t
     return status;
 }
 
-static bool all_bound(const BoundRun *run, int64_t v) {
+static bool symbols_known(const BoundRun *run, int64_t v) {
     if (!sym_is(v)) return true;
     const SymExpr *const e = sym_expr(run->run.graph->env, v);
-    return e->op == SYM_free ? run->bound[e->a] : all_bound(run, e->a) && all_bound(run, e->b);
+    return e->op == SYM_free ? run->bound[e->a] : symbols_known(run, e->a) && symbols_known(run, e->b);
 }
 
 /* When the last of its symbols is known, `newest`: 0: before the first node. */
 static bool is_asked_now(const BoundRun *run, const SymGuard *guard, int64_t newest) {
     const SymEnv *const env = run->run.graph->env;
-    if (!all_bound(run, guard->a) || !all_bound(run, guard->b)) return false;
+    if (!symbols_known(run, guard->a) || !symbols_known(run, guard->b)) return false;
     return !newest || sym_mentions(env, guard->a, newest) || sym_mentions(env, guard->b, newest);
 }
 

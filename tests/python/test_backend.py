@@ -259,6 +259,22 @@ class Shapes(Case):
             g = lambda x, n: x[: n.item()] * 2
             c = compiled(g)
             self.near(c(torch.arange(10.0), torch.tensor(4)), g(torch.arange(10.0), torch.tensor(4)))
+            self.assertRegex(sinterjit.explain(c), r"_local_scalar_dense.default reads a value")
+
+    def test_items_as_sizes(self):
+        """An item stays with PyTorch; segments have its number in sizes and expressions, whichever it is."""
+        def f(x, n):
+            k = n.item()
+            torch._check(k >= 2)
+            torch._check(k <= x.shape[0])
+            return torch.zeros(k, 3) + x[:k].sum(), torch.arange(2 * k + 1) + k, torch.full((k // 2,), 2.5).cumsum(0)
+
+        with torch._dynamo.config.patch(capture_scalar_outputs=True):
+            c = compiled(f)
+            for k in (3, 5, 2, 7, 4):
+                x = torch.randn(8)
+                for got, want in zip(c(x, torch.tensor(k)), f(x, torch.tensor(k)), strict=True):
+                    self.near(got, want)
 
 
 class Fallback(Case):

@@ -350,7 +350,7 @@ START_TEST(an_allocator_gives_the_memory) {
 }
 END_TEST
 
-/* One handle as several results, and an argument's: told in every mode, and before the call too where it is replayed. */
+/* One handle as several results, and an argument's: told in every mode. */
 static sn_status the_same_again(sn_frame *f) {
     sn_tensor *const x = sn_in(f, 0), *const y = sn_exp(x);
     sn_out(f, 0, y);

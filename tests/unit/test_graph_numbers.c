@@ -1,5 +1,5 @@
-/* test_graph_numbers.c: numbers that only values give, in graphs: aten::item is a symbol from where it stands, of sizes,
- * of expressions and of other ops' numbers; what the header says of it is asked of each call. */
+/* test_graph_numbers.c: numbers that only values give, in graphs: aten::item is a symbol from where it stands, in
+ * sizes, expressions and other ops' numbers; what the header says of it is asked of each call. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -45,7 +45,7 @@ static const char *const sized = "graph f[s0=8>=1, s1=5>=0<=64; s1<=s0](%x: f32[
                                  "  return %6, %7, %4\n"
                                  "}\n";
 
-/* Two segments, each compiled once for all numbers, and once more for what is empty, a case of its own; each size that is asked of is that of the number. */
+/* Two segments, each compiled once for all numbers, and one once more for what is empty, a case of its own. */
 START_TEST(an_item_is_a_size) {
     static const int64_t numbers[] = {4, 6, 1, 3, 7, 7, 2, 0};
     for (int m = 0; m < MODES; m++) {

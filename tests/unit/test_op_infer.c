@@ -100,7 +100,9 @@ START_TEST(errors_are_the_ops) {
     ck_assert_int_eq(sn_op_infer(sn_op_find("aten::relu"), in, 1, said, NULL, NULL), SN_ERR_ARGUMENT);
     sn_error_take();
     ck_assert_int_eq(INFER("aten::item", TYPE("f32[1]")), -1);
-    expect_error(SN_ERR_UNSUPPORTED, "aten::item: it reads values");
+    expect_error(SN_ERR_DTYPE, "aten::item: a graph has ints alone as numbers, and self is f32");
+    ck_assert_int_eq(INFER("aten::item", TYPE("i64[1]")), -1);
+    expect_error(SN_ERR_UNSUPPORTED, "sn_op_infer: aten::item: its number follows from values");
     ck_assert_int_eq(INFER("aten::nonzero", TYPE("f32[s0,4]")), -1);
     expect_error(SN_ERR_UNSUPPORTED, "aten::nonzero: sizes of its results follow from values");
     ck_assert_int_eq(INFER("aten::masked_select", TYPE("f32[6]"), TYPE("bool[6]")), -1);

@@ -1,5 +1,5 @@
 /* test_saved_graphs.c: plans of graphs whose header has sizes that are solved for symbols, and of functions that return
- * arguments themselves, or what they close over [8.05]: the loaded plan gives the function's bits, and the same handles. */
+ * arguments themselves, or what they close over [8.05]: the loaded plan gives the function's bits, and arguments. */
 #include <stdio.h>
 #include <unistd.h>
 

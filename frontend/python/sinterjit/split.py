@@ -70,9 +70,9 @@ def reasons_of(graph):
         if is_number(node) and is_size(node):
             continue
         try:
-            check_node(node)
             if is_number(node):
                 raise Unsupported(f"{node.target} reads a value")
+            check_node(node)
             if any(not is_getitem(u) and isinstance(node.meta.get("val"), (list, tuple)) for u in node.users):
                 raise Unsupported(f"{node.target}: its list is passed on")
             found[node] = None

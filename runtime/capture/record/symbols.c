@@ -227,10 +227,13 @@ static void answer_unbacked(Symbols *s, TracerQuery *q) {
     const UnbackedNumber *const number = q->unbacked;
     const int of_header = s->header && s->header->graph == number->graph ? number->symbol : -1;
     if (!s->header) return;
-    if (!sym_is(q->answer))
+    if (!sym_is(q->answer)) {
         q->answer = fresh(s, q->answer, number->least, (SymSource){SOURCE_outside, of_header, 0});
-    else if (sym_expr(s->env, q->answer)->op == SYM_free)
-        s->frees.at[sym_expr(s->env, q->answer)->a].input = of_header;
+        return;
+    }
+    const SymExpr *const e = sym_expr(s->env, q->answer);
+    SymSource *const source = e->op == SYM_free ? &s->frees.at[e->a] : NULL;
+    if (source && source->kind == SOURCE_outside) source->input = of_header;
 }
 
 static void record_given(Symbols *s, TracerQuery *q) {

@@ -1,5 +1,5 @@
-/* variant_ops.c: see variant_ops.h. The graph is that of the capture, in the order of the body's calls; which inputs and
- * symbols a launch gives it is the case's, as for its code. */
+/* variant_ops.c: see variant_ops.h. The graph is that of the capture, in the order of the body's calls; which inputs
+ * and symbols a launch gives it is the case's, as for its code. */
 #include "runtime/capture/variant/variant_ops.h"
 
 #include "runtime/autograd/graph_run.h"
@@ -13,7 +13,7 @@ static uint64_t generator_symbol(const Variant *v, int kind, const int64_t *symb
 }
 
 /* In the context of the library, with the launch's random numbers. */
-static Status run_nodes(const Variant *v, GraphRun *run) {
+static Status ops_run(const Variant *v, GraphRun *run) {
     sn_state *const state = state_get();
     const uint64_t seed = state->seed, sequence = state->sequence;
     run->sequence = generator_symbol(v, BIND_sequence, run->symbols, sequence);
@@ -42,13 +42,13 @@ static Status check_views(GraphRun *run, sn_tensor *const *inputs) {
     return graph_check_reach(graph, &(GraphMemory){run->symbols, before, behind}, &at);
 }
 
-static Status run_graph(Variant *v, GraphRun *run, sn_tensor *const *inputs, sn_tensor **outs) {
+static Status ops_launch(Variant *v, GraphRun *run, sn_tensor *const *inputs, sn_tensor **outs) {
     const Graph *const graph = run->graph;
     run->values = ARENA_ARRAY(run->arena, sn_tensor *, graph->n_vals + 1);
     if (!run->values) return ST_MEMORY;
     TRY(check_views(run, inputs));
     for (int i = 0; i < graph->inputs.n; i++) run->values[graph->inputs.at[i]->id] = inputs[i];
-    TRY(run_nodes(v, run));
+    TRY(ops_run(v, run));
     for (int i = 0; i < v->n_outputs; i++) outs[i] = run->values[graph->outputs.at[i].value->id];
     return ST_OK;
 }
@@ -62,7 +62,7 @@ static Status run_by_ops(Variant *v, sn_tensor *const *inputs, const int64_t *sy
     GraphRun run = {.graph = v->ops, .arena = arena, .symbols = symbols, .floats = floats, .seeded = true};
     Status status = arena ? scope_push(state, false) : ST_MEMORY;
     if (status == ST_OK) {
-        status = run_graph(v, &run, inputs, outs);
+        status = ops_launch(v, &run, inputs, outs);
         scope_pop_passing(state, depth, outs, status == ST_OK ? v->n_outputs : 0);
     }
     arena_free(arena);

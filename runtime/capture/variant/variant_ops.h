@@ -1,5 +1,5 @@
-/* variant_ops.h: a case of a saved plan whose launches run the ops of its graph one by one, as eager does: what its code
- * is compared with (sinter verify). */
+/* variant_ops.h: a case of a saved plan whose launches run the ops of its graph one by one, as eager does: what its
+ * code is compared with (sinter verify). */
 #ifndef SINTER_RUNTIME_VARIANT_OPS_H
 #define SINTER_RUNTIME_VARIANT_OPS_H
 #include "runtime/capture/variant/variant.h"
