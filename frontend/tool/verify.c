@@ -58,6 +58,7 @@ static void judge(VerifyJob *job) {
     const ErrorSlot *const eager = &job->runs[WAY_eager].error;
     job->verdict = eager->status ? "invalid" : "same";
     for (Way way = WAY_unfused; way <= WAY_fused; way++) {
+        if (!way_has(&job->target, way)) continue;
         const WayRun *const run = &job->runs[way];
         if (!same_error(&run->error, eager)) record_wrong(job, way, run->n_calls, "error");
         for (int i = 0; i < count_values(job); i++) {

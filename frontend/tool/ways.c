@@ -258,6 +258,7 @@ static void make_calls(const TargetOptions *o, Way way, Target *t, WayRun *run) 
         TargetOptions options = *o;
         options.compile = way_options(o, way);
         if (!fn && !sn_check()) fn = target_compile(called, &options, options.compile.mode);
+        if (called->plan && sn_check() == SN_ERR_IO) t->exit_code = EXIT_environment;
         if (sn_check()) break;
         if (!i || o->vary)
             first_ints_record(&first, called);

@@ -231,8 +231,8 @@ verify 3 none.sn
 verify 3 no_such_sample
 verify 2
 verify 2 hello --grad
-verify 2 saved.plan
-has 'there is none in the saved plan'
+verify 3 no_such.plan
+has "cannot open 'no_such.plan'"
 verify 1 f.sn --backend=nobody
 has "no backend 'nobody'"
 exit $failed
