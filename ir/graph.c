@@ -216,6 +216,7 @@ static Status fill_node(Graph *graph, Node *node, const Arg *args) {
     memset(few, 0, sizeof few);
     const Status status = run_meta(graph, row, node->form, node->args, few, &call);
     node->unbacked = graph->unbacked.used ? graph->unbacked.symbol : 0;
+    if (node->unbacked) sym_free_open(graph->env, node->unbacked);
     graph->unbacked = (Unbacked){0};
     TRY(status);
     node->order = call.order;

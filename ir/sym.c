@@ -178,6 +178,14 @@ bool sym_all_given(const SymEnv *env, int64_t a) {
     return e->op == SYM_free ? e->given : sym_all_given(env, e->a) && sym_all_given(env, e->b);
 }
 
+void sym_free_open(SymEnv *env, int64_t symbol) { expr_of(env, symbol)->open = true; }
+
+bool sym_is_open(const SymEnv *env, int64_t a) {
+    if (!sym_is(a)) return false;
+    const SymExpr *const e = sym_expr(env, a);
+    return e->op == SYM_free ? e->open : sym_is_open(env, e->a) || sym_is_open(env, e->b);
+}
+
 SymEnv *sym_env_copy(const SymEnv *env, Arena *arena, const int64_t *hints) {
     SymEnv *const copy = sym_env_new(arena);
     for (int i = 0; copy && i < env->exprs.n; i++) {
@@ -186,6 +194,7 @@ SymEnv *sym_env_copy(const SymEnv *env, Arena *arena, const int64_t *hints) {
             SymExpr *const made = expr_of(copy, sym_free(copy, hints[e->a], e->b));
             made->most = e->most;
             made->given = e->given;
+            made->open = e->open;
         } else
             node(copy, e->op, e->a, e->b);
     }

@@ -33,6 +33,7 @@ typedef struct SymExpr {
     /* free: its bounds are given, by a header: a call outside of them is an error, no other case, and 1 is a size as
      * any other, but where a rule has to know */
     bool given;
+    bool open; /* free: what values give as a graph runs; before that its hint says nothing */
 } SymExpr;
 
 typedef struct SymGuard {
@@ -50,6 +51,8 @@ int64_t sym_free(SymEnv *env, int64_t hint, int64_t lower_bound); /* a new free 
 void sym_free_give(SymEnv *env, int64_t symbol, int64_t hint, int64_t least, int64_t most);
 void sym_free_hint(SymEnv *env, int64_t symbol, int64_t hint); /* the same of the hint alone */
 bool sym_all_given(const SymEnv *env, int64_t a);              /* of all free symbols in it */
+void sym_free_open(SymEnv *env, int64_t symbol);
+bool sym_is_open(const SymEnv *env, int64_t a); /* a free symbol in it is */
 int sym_free_count(const SymEnv *env);
 int64_t sym_free_at(const SymEnv *env, int i); /* the i-th free symbol, "s<i>" */
 const SymExpr *sym_expr(const SymEnv *env, int64_t symbolic);

@@ -37,8 +37,10 @@ static void put_sympy(const Model *m, const SizeExpr *e, Text *out) {
 static Status wrong_size(const Solver *s, const ModelInput *in, int dim, const SizeExpr *want, int64_t got) {
     Text text = {0};
     put_sympy(s->call->m, want, &text);
-    const Status status = error_raise(ST_SHAPE, "input '%s': the size of dim %d is %lld, %s is wanted", in->name, dim,
-                                      (long long)got, text_str(&text));
+    const Status status =
+        dim < 0 ? error_raise(ST_VALUE, "input '%s' is %lld, %s is wanted", in->name, (long long)got, text_str(&text))
+                : error_raise(ST_SHAPE, "input '%s': the size of dim %d is %lld, %s is wanted", in->name, dim,
+                              (long long)got, text_str(&text));
     text_free(&text);
     return status;
 }
@@ -100,6 +102,35 @@ static Status visit_compare(Solver *s, const ModelInput *in, int dim, const Size
     return size_eval(want, &values, &value) && value == got ? ST_OK : wrong_size(s, in, dim, want, got);
 }
 
+/* The input that is the symbol, or has a size that is. */
+static void put_origin(const Model *m, int symbol, Text *out) {
+    for (int i = 0; i < m->inputs.n; i++) {
+        const ModelInput *const in = &m->inputs.at[i];
+        const bool is_int = in->kind == INPUT_int && in->number_expr->op == SIZE_symbol;
+        if (is_int && in->number_expr->value == symbol) return text_printf(out, "input '%s' has", in->name);
+        for (int d = 0; in->kind == INPUT_tensor && d < in->type.rank; d++)
+            if (in->type.sizes[d]->op == SIZE_symbol && in->type.sizes[d]->value == symbol)
+                return text_printf(out, "dim %d of input '%s' has", d, in->name);
+    }
+    text_puts(out, "the inputs have");
+}
+
+static Status out_of_range(const Model *m, int i, int64_t value) {
+    const SizeSymbol *const symbol = &m->symbols.list.at[i];
+    Text origin = {0};
+    char upper[32] = "";
+    if (symbol->min == symbol->max)
+        return error_raise(ST_VALUE, "%s is %lld, %lld is wanted: the export fixed it", symbol->name, (long long)value,
+                           (long long)symbol->min);
+    if (symbol->max != INT64_MAX) snprintf(upper, sizeof upper, " <= %lld", (long long)symbol->max);
+    put_origin(m, i, &origin);
+    const Status status =
+        error_raise(ST_SHAPE, "%s %s = %lld, but %lld <= %s%s", text_str(&origin), symbol->name, (long long)value,
+                    (long long)(symbol->min == INT64_MIN ? 0 : symbol->min), symbol->name, upper);
+    text_free(&origin);
+    return status;
+}
+
 static Status check_ranges(const Solver *s) {
     const Model *const m = s->call->m;
     for (int i = 0; i < m->symbols.list.n; i++) {
@@ -107,12 +138,8 @@ static Status check_ranges(const Solver *s) {
         const int64_t value = s->call->symbols[i];
         if (symbol->number < 0 || symbol->number >= m->n_symbols || (value >= symbol->min && value <= symbol->max))
             continue;
-        if (!s->known[i])
-            return error_raise(ST_UNSUPPORTED, "the sizes of the inputs do not say what %s is", symbol->name);
-        char upper[32] = "";
-        if (symbol->max != INT64_MAX) snprintf(upper, sizeof upper, " <= %lld", (long long)symbol->max);
-        return error_raise(ST_SHAPE, "the inputs have %s = %lld, but %lld <= %s%s", symbol->name, (long long)value,
-                           (long long)(symbol->min == INT64_MIN ? 0 : symbol->min), symbol->name, upper);
+        return s->known[i] ? out_of_range(m, i, value)
+                           : error_raise(ST_UNSUPPORTED, "the sizes of the inputs do not say what %s is", symbol->name);
     }
     return ST_OK;
 }

@@ -30,12 +30,27 @@ static void number_given(Model *m, bool alone) {
     }
 }
 
-static void number_symbols(Model *m) {
-    number_given(m, true);
-    number_given(m, false);
+/* An int of a call that the export fixed, by how the program uses it, is a symbol that has one value. */
+static Status fix_ints(Model *m) {
+    for (int i = 0; i < m->inputs.n; i++) {
+        ModelInput *const in = &m->inputs.at[i];
+        if (in->kind != INPUT_int || !size_is_number(in->number_expr)) continue;
+        const int64_t only = in->number_expr->value;
+        const SizeSymbol symbol = {arena_printf(m->arena, "input '%s'", in->name), only, only, only, -1};
+        const SizeExpr e = {.op = SIZE_symbol, .value = m->symbols.list.n};
+        VEC_PUSH(m->arena, &m->symbols.list, symbol);
+        in->number_expr = arena_copy(m->arena, &e, sizeof e);
+        if (!symbol.name || !in->number_expr) return ST_MEMORY;
+    }
+    return error_pending();
 }
 
-static bool is_relation(SizeOp op) { return op == SIZE_eq || op == SIZE_ne || op == SIZE_lt || op == SIZE_le; }
+static Status number_symbols(Model *m) {
+    TRY(fix_ints(m));
+    number_given(m, true);
+    number_given(m, false);
+    return ST_OK;
+}
 
 /* Numbers that values give are the graph's alone: calls are not asked. */
 static bool is_of_values(const Model *m, const SizeExpr *e) {
@@ -66,9 +81,9 @@ static bool put_relation(HeaderGuards *g, SizeOp op, const SizeExpr *a, const Si
 static bool put_guard(HeaderGuards *g, const SizeExpr *e) {
     static const SizeOp opposite[] = {
         [SIZE_eq] = SIZE_ne, [SIZE_ne] = SIZE_eq, [SIZE_lt] = SIZE_le, [SIZE_le] = SIZE_lt};
-    if (is_relation(e->op)) return put_relation(g, e->op, e->parts[0], e->parts[1]);
+    if (size_is_relation(e->op)) return put_relation(g, e->op, e->parts[0], e->parts[1]);
     const SizeExpr *const inner = e->op == SIZE_not ? e->parts[0] : NULL;
-    if (inner && is_relation(inner->op)) {
+    if (inner && size_is_relation(inner->op)) {
         const bool swaps = inner->op == SIZE_lt || inner->op == SIZE_le;
         return put_relation(g, opposite[inner->op], inner->parts[swaps], inner->parts[!swaps]);
     }
@@ -78,11 +93,12 @@ static bool put_guard(HeaderGuards *g, const SizeExpr *e) {
 }
 
 static void put_symbol(const SizeSymbol *symbol, bool of_values, Text *out) {
-    const int64_t unsaid = of_values ? SYM_LEAST : 2;
-    const int64_t min = symbol->min == INT64_MIN ? unsaid : max_i64(symbol->min, SYM_LEAST);
-    const int64_t hint = max_i64(symbol->hint ? symbol->hint : 2, min);
+    const int64_t min = of_values                  ? SYM_LEAST /* what is asserted of it stands in the graph */
+                        : symbol->min == INT64_MIN ? 2
+                                                   : max_i64(symbol->min, SYM_LEAST);
+    const int64_t hint = min_i64(max_i64(symbol->hint ? symbol->hint : 2, min), max_i64(symbol->max, min));
     text_printf(out, "s%d=%lld>=%lld", symbol->number, (long long)hint, (long long)min);
-    if (symbol->max < INT64_C(1) << 60) text_printf(out, "<=%lld", (long long)max_i64(symbol->max, min));
+    if (symbol->max < INT64_C(1) << 60 && !of_values) text_printf(out, "<=%lld", (long long)max_i64(symbol->max, min));
 }
 
 /* "[s0=8>=2<=64, s1=3>=0; s1==s0*2]" */
@@ -203,7 +219,7 @@ typedef struct TextParts {
 
 static Status put_program(NodeWriter *w, TextParts *parts) {
     TRY(writer_check_ops(w->m));
-    number_symbols(w->m);
+    TRY(number_symbols(w->m));
     TRY(put_inputs(w, &parts->inputs));
     TRY(writer_nodes(w, w->m->graph));
     TRY(put_writes(w));

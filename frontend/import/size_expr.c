@@ -195,8 +195,8 @@ static bool print_infix(const SizeSymbols *all, const SizeExpr *e, Text *text) {
 }
 
 /* max and min take two. */
-static bool print_extreme(const SizeSymbols *all, const SizeExpr *e, Text *text) {
-    for (int i = 0; i + 1 < e->n; i++) text_puts(text, e->op == SIZE_max ? "max(" : "min(");
+static bool print_extreme(const SizeSymbols *all, const SizeExpr *e, bool largest, Text *text) {
+    for (int i = 0; i + 1 < e->n; i++) text_puts(text, largest ? "max(" : "min(");
     for (int i = 0; i < e->n; i++) {
         if (i) text_puts(text, ",");
         if (!size_print(all, e->parts[i], text)) return false;
@@ -228,6 +228,38 @@ static bool print_power(const SizeSymbols *all, const SizeExpr *e, Text *text) {
     return true;
 }
 
+/* Truths are numbers, 0 and 1, made of what graphs' sizes have: a < b is min(1, max(0, b - a)), a != b the larger of
+ * a - b and b - a, at most 1. */
+static bool print_difference(const SizeSymbols *all, const SizeExpr *const *pair, int from, Text *text) {
+    text_puts(text, "(");
+    if (!size_print(all, pair[from], text)) return false;
+    text_puts(text, "+(-1*");
+    if (!size_print(all, pair[1 - from], text)) return false;
+    text_puts(text, "))");
+    return true;
+}
+
+static bool print_relation(const SizeSymbols *all, const SizeExpr *e, Text *text) {
+    const bool differ = e->op == SIZE_eq || e->op == SIZE_ne;
+    text_puts(text, e->op == SIZE_eq ? "(1+(-1*min(1,max(" : e->op == SIZE_le ? "min(1,max(0,(1+" : "min(1,max(");
+    if (differ) {
+        if (!print_difference(all, e->parts, 0, text)) return false;
+    } else if (e->op == SIZE_lt) {
+        text_puts(text, "0");
+    }
+    if (e->op != SIZE_le) text_puts(text, ",");
+    if (!print_difference(all, e->parts, 1, text)) return false;
+    text_puts(text, e->op == SIZE_eq ? "))))" : e->op == SIZE_le ? ")))" : "))");
+    return true;
+}
+
+static bool print_not(const SizeSymbols *all, const SizeExpr *e, Text *text) {
+    text_puts(text, "(1+(-1*");
+    if (!size_print(all, e->parts[0], text)) return false;
+    text_puts(text, "))");
+    return true;
+}
+
 bool size_print(const SizeSymbols *all, const SizeExpr *e, Text *text) {
     if (e->op == SIZE_number) return text_printf(text, "%lld", (long long)e->value), true;
     if (e->op == SIZE_symbol) {
@@ -236,7 +268,10 @@ bool size_print(const SizeSymbols *all, const SizeExpr *e, Text *text) {
         return number >= 0;
     }
     if (infix(e->op)) return print_infix(all, e, text);
-    if (e->op == SIZE_max || e->op == SIZE_min) return print_extreme(all, e, text);
+    const bool largest = e->op == SIZE_max || e->op == SIZE_or;
+    if (largest || e->op == SIZE_min || e->op == SIZE_and) return print_extreme(all, e, largest, text);
+    if (size_is_relation(e->op)) return print_relation(all, e, text);
+    if (e->op == SIZE_not) return print_not(all, e, text);
     if (e->op == SIZE_ceildiv) return print_ceildiv(all, e, text);
     return e->op == SIZE_power && print_power(all, e, text);
 }

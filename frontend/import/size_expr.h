@@ -53,7 +53,8 @@ Status size_parse_sympy(SizeSymbols *all, const char *text, const SizeExpr **out
 /* paths: as Python writes them ("L['lst'][0]"), by input; NULL where an input has none. */
 Status size_parse_guard(SizeSymbols *all, const char *text, const char *const *paths, int n_paths,
                         const SizeExpr **out);
-/* As a graph's text has it; false: what graphs' sizes don't have (a comparison). */
+/* As a graph's text has it, what is true or false as 1 or 0; false: a symbol that the graph has not,
+ * or what its sizes have not (a large power). */
 bool size_print(const SizeSymbols *all, const SizeExpr *e, Text *text);
 typedef struct SizeValues {
     const int64_t *symbols; /* by place in the list */
@@ -66,5 +67,6 @@ int size_one_symbol(const SizeExpr *e);
  * room for its own. False: it is not linear. */
 bool size_solve(const SizeExpr *e, int symbol, int64_t size, int64_t *values, int64_t *out);
 static inline bool size_is_number(const SizeExpr *e) { return e->op == SIZE_number; }
+static inline bool size_is_relation(SizeOp op) { return op >= SIZE_eq && op <= SIZE_le; }
 
 #endif

@@ -1,6 +1,5 @@
-/* size_guard.c: reads guards, which are Python: sizes of inputs, ints, + - * // % **, torch.sym_max and sym_min,
- * comparisons, and, or, not.
- * Precedence climbs from the loosest: or, and, not, comparison, sum, product, sign, power. */
+/* size_guard.c: reads guards, which are Python: sizes of inputs, ints, + - * // % **, max, min, comparisons, and, or,
+ * not. Precedence climbs from the loosest: or, and, not, comparison, sum, product, sign, power. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -50,7 +49,14 @@ static Status read_of_input(SizeGuardReader *r, const SizeExpr **out) {
     return made(size_make(r->arena, (SizeExpr){.op = SIZE_dim, .value = input, .dim = dim}, NULL), out);
 }
 
-/* Behind "torch.sym_max(": of two or more. */
+typedef struct GuardFunction {
+    const char *name;
+    SizeOp op;
+} GuardFunction;
+static const GuardFunction guard_functions[] = {
+    {"torch.sym_max(", SIZE_max}, {"torch.sym_min(", SIZE_min}, {"max(", SIZE_max}, {"min(", SIZE_min}};
+
+/* Behind "max(". */
 static Status read_extreme(SizeGuardReader *r, SizeOp op, const SizeExpr **out) {
     const SizeExpr *next;
     TRY(read_any(r, out));
@@ -63,12 +69,12 @@ static Status read_extreme(SizeGuardReader *r, SizeOp op, const SizeExpr **out) 
 
 static Status read_atom(SizeGuardReader *r, const SizeExpr **out) {
     reader_skip(&r->in);
+    for (int i = 0; i < COUNT_OF(guard_functions); i++)
+        if (reader_eat(&r->in, guard_functions[i].name)) return read_extreme(r, guard_functions[i].op, out);
     if (reader_eat(&r->in, "(")) {
         TRY(read_any(r, out));
         return reader_eat(&r->in, ")") ? ST_OK : guard_refuse(r);
     }
-    if (reader_eat(&r->in, "torch.sym_max(")) return read_extreme(r, SIZE_max, out);
-    if (reader_eat(&r->in, "torch.sym_min(")) return read_extreme(r, SIZE_min, out);
     if (*r->in.at == 'L') return read_of_input(r, out);
     if (reader_eat(&r->in, "True")) return made(size_number(r->arena, 1), out);
     if (reader_eat(&r->in, "False")) return made(size_number(r->arena, 0), out);

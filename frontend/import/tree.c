@@ -13,9 +13,10 @@ enum { MOST_TREE_DEPTH = 32 };
 
 static Status tree_wrong(const char *what) { return error_raise(ST_PARSE, "a tree of arguments or results: %s", what); }
 
-static bool are_strings(const Json *list, int n) {
+/* Strings, or ints: a dict may have both. */
+static bool are_keys(const Json *list, int n) {
     bool all = list && list->kind == JSON_list && list->n == n;
-    for (int i = 0; all && i < n; i++) all = list->items[i].kind == JSON_string;
+    for (int i = 0; all && i < n; i++) all = list->items[i].kind == JSON_string || list->items[i].is_int;
     return all;
 }
 
@@ -26,12 +27,11 @@ static const Json *keys_of(const TreeNames *names, const Json *node, const Json 
     const Json *const fields = type ? json_get(json_get(names->fields, type), "field_names") : NULL;
     const Json *const inner = json_get(context, "dict_context");
     if (!n) return NULL;
-    if (are_strings(fields, n)) return fields;
-    if (are_strings(inner, n)) return inner;
-    if (are_strings(context, n)) return context;
-    return context && context->kind == JSON_list && context->n && are_strings(&context->items[0], n)
-               ? &context->items[0]
-               : NULL;
+    if (are_keys(fields, n)) return fields;
+    if (are_keys(inner, n)) return inner;
+    if (are_keys(context, n)) return context;
+    return context && context->kind == JSON_list && context->n && are_keys(&context->items[0], n) ? &context->items[0]
+                                                                                                  : NULL;
 }
 
 /* A context is a text of JSON, JSON itself, or, of a namedtuple, its name. */
@@ -47,13 +47,16 @@ static bool is_field_type(const char *type) {
     return type && strncmp(type, "builtins.", 9) && !strstr(type, "Dict") && !strstr(type, "dict");
 }
 
-static const char *child_name(const TreeWalk *w, const char *type, const char *path, const char *key, int i) {
+/* key: NULL: it has the number i. */
+static const char *child_name(const TreeWalk *w, const char *type, const char *path, const Json *key, int i) {
     Arena *const arena = w->names->arena;
+    const char *const word = key ? key->string : NULL;
+    const long long number = key ? (long long)key->i : i;
     if (!w->python)
-        return key ? arena_printf(arena, "%s%s%s", path, *path ? "." : "", key)
-                   : arena_printf(arena, "%s%s%d", path, *path ? "." : "", i);
-    if (key && is_field_type(type)) return arena_printf(arena, "%s.%s", path, key);
-    return key ? arena_printf(arena, "%s['%s']", path, key) : arena_printf(arena, "%s[%d]", path, i);
+        return word ? arena_printf(arena, "%s%s%s", path, *path ? "." : "", word)
+                    : arena_printf(arena, "%s%s%lld", path, *path ? "." : "", number);
+    if (word && is_field_type(type)) return arena_printf(arena, "%s.%s", path, word);
+    return word ? arena_printf(arena, "%s['%s']", path, word) : arena_printf(arena, "%s[%lld]", path, number);
 }
 
 static Status walk(TreeWalk *w, const Json *node, const char *path) {
@@ -68,7 +71,7 @@ static Status walk(TreeWalk *w, const Json *node, const char *path) {
     TRY(error_pending());
     const Json *const keys = keys_of(w->names, node, context, children->n);
     for (int i = 0; i < children->n; i++) {
-        const char *const name = child_name(w, json_string(type), path, keys ? keys->items[i].string : NULL, i);
+        const char *const name = child_name(w, json_string(type), path, keys ? &keys->items[i] : NULL, i);
         if (!name) return ST_MEMORY;
         TRY(walk(w, &children->items[i], name));
     }

@@ -32,12 +32,6 @@ static bool only_sizes(const Json *outputs) {
     return all;
 }
 
-/* Ops about sizes and types, which the graph's header and types say. */
-static bool says_nothing(const char *target) {
-    return starts(target, "torch.ops.aten._assert_tensor_metadata") ||
-           starts(target, "torch.ops.aten.sym_constrain_range");
-}
-
 /* Ops ------------------------------------------------------------------------------------------ */
 
 /* "torch.ops.aten.add_.Tensor" as "aten::add_.Tensor"; the overload "default" has no name. */
@@ -88,8 +82,7 @@ static Status list_unknown(UnknownOps *all, const Json *node) {
     const char *const target = target_of(node), *const place = writer_place(all->arena, node);
     const char *const name = starts(target, "torch.ops.") ? op_name(all->arena, target) : NULL;
     Called called;
-    if (!name || starts(target, "torch.ops.higher_order.") || says_nothing(target) ||
-        only_sizes(json_get(node, "outputs")) || starts(target, "torch.ops.aten._assert_scalar") ||
+    if (!name || starts(target, "torch.ops.higher_order.") || only_sizes(json_get(node, "outputs")) ||
         find_op(name, &called) || is_unknown_listed(all, name))
         return ST_OK;
     if (all->names.n < MOST_UNKNOWN) {
@@ -245,34 +238,42 @@ static const Json *sym_value(const NodeWriter *w, const char *kind, const char *
     return json_get(json_get(w->graph, kind), name);
 }
 
-/* An int of sizes is its expression from here on. What is none, or has a symbol that only values say, has no text: who
- * uses it says so. */
-static Status bind_int(NodeWriter *w, const char *name) {
-    const Json *const size = sym_value(w, "sym_int_values", name);
-    const SizeExpr *e;
+/* What a kind of numbers is called as a result, and where the graph says what they are. */
+typedef struct SymKind {
+    const char *kind, *values, *plain;
+} SymKind;
+static const SymKind sym_kinds[] = {{"as_sym_int", "sym_int_values", "as_int"},
+                                    {"as_sym_bool", "sym_bool_values", "as_bool"},
+                                    {"as_sym_float", "sym_float_values", "as_float"}};
+
+static Status sym_expr_of(NodeWriter *w, const SymKind *kind, const Json *value, const SizeExpr **out) {
+    const char *const text = json_string(json_get(json_get(value, "as_expr"), "expr_str"));
+    *out = NULL;
+    if (kind == sym_kinds) return model_size(w->m, value, out);
+    return text && kind == sym_kinds + 1 ? size_parse_sympy(&w->m->symbols, text, out) : ST_OK;
+}
+
+/* A number of sizes is its expression from here on, a truth as one that is 1 or 0. What is none, or has a symbol that
+ * only values say, has no text: who uses it says so. */
+static Status bind_number(NodeWriter *w, const SymKind *kind, const char *name) {
+    const Json *const value = sym_value(w, kind->values, name), *const plain = json_get(value, kind->plain);
+    const SizeExpr *e = NULL;
     Text text = {0};
-    if (!size) return ST_OK;
-    TRY(model_size(w->m, size, &e));
-    Status status = ST_OK;
-    if (size_print(&w->m->symbols, e, &text))
+    if (!value) return ST_OK;
+    Status status = plain ? writer_arg(w, value, &text) : sym_expr_of(w, kind, value, &e);
+    if (status == ST_OK && (plain || (e && size_print(&w->m->symbols, e, &text))))
         status = writer_set(w, name, arena_printf(w->m->arena, "%s", text_str(&text)));
     text_free(&text);
     return status;
 }
 
-static Status bind_sizes(NodeWriter *w, const Json *outputs) {
-    for (int i = 0; i < outputs->n; i++) {
-        const char *const name = json_string(json_get(json_get(&outputs->items[i], "as_sym_int"), "as_name"));
-        if (name) TRY(bind_int(w, name));
-    }
+static Status bind_numbers(NodeWriter *w, const Json *outputs) {
+    for (int i = 0; i < outputs->n; i++)
+        for (int k = 0; k < COUNT_OF(sym_kinds); k++) {
+            const char *const name = json_string(json_get(json_get(&outputs->items[i], sym_kinds[k].kind), "as_name"));
+            if (name) TRY(bind_number(w, &sym_kinds[k], name));
+        }
     return ST_OK;
-}
-
-static bool has_unnumbered(const SizeSymbols *symbols, const SizeExpr *e) {
-    if (e->op == SIZE_symbol) return symbols->list.at[e->value].number < 0;
-    bool any = false;
-    for (int i = 0; i < e->n; i++) any = any || has_unnumbered(symbols, e->parts[i]);
-    return any;
 }
 
 /* aten::item of an int: "u0", or an expression that the program has checked it to be: then a symbol as large. */
@@ -313,22 +314,31 @@ static Status write_item(NodeWriter *w, const Json *inputs, const Json *outputs)
     writer_attributes(w, &at);
     text_printf(w->text, "  s%d = aten::item(%s)%s\n", number, value, text_str(&at));
     text_free(&at);
-    return bind_int(w, name);
+    return bind_number(w, sym_kinds, name);
 }
 
-/* _assert_scalar(bool, message): what must hold of sizes is checked with each call. */
-static Status add_check(NodeWriter *w, const Json *inputs) {
+/* What is known before the first op. */
+static bool is_of_inputs(const SizeSymbols *symbols, const SizeExpr *e) {
+    bool all = e->op != SIZE_symbol || symbols->list.at[e->value].name[0] != 'u';
+    for (int i = 0; i < e->n; i++) all = all && is_of_inputs(symbols, e->parts[i]);
+    return all;
+}
+
+/* _assert_scalar(bool, message): what must hold of the inputs' sizes is checked with each call (*is_check); what values
+ * say, and what a body asks, is asked where it stands, as by any op. */
+static Status add_check(NodeWriter *w, const Json *inputs, bool *is_check) {
     const Json *const given = inputs->n ? json_get(json_get(&inputs->items[0], "arg"), "as_sym_bool") : NULL;
     const char *const name = json_string(json_get(given, "as_name"));
     const Json *const value = name ? sym_value(w, "sym_bool_values", name) : NULL;
     const char *const text = json_string(json_get(json_get(value, "as_expr"), "expr_str"));
     const char *const message =
         inputs->n > 1 ? json_string(json_get(json_get(&inputs->items[1], "arg"), "as_string")) : NULL;
-    ModelCheck check = {.text = message};
-    if (!text) return ST_OK; /* a constant, which held in the export */
+    ModelCheck check = {.text = message ? message : text};
+    *is_check = false;
+    if (!text || w->graph != w->m->graph) return ST_OK;
     TRY(size_parse_sympy(&w->m->symbols, text, &check.holds));
-    if (!check.text) check.text = text;
-    if (has_unnumbered(&w->m->symbols, check.holds)) return ST_OK; /* of what the graph has no symbol for */
+    if (!is_of_inputs(&w->m->symbols, check.holds)) return ST_OK;
+    *is_check = true;
     VEC_PUSH(w->m->arena, &w->m->checks, check);
     return error_pending();
 }
@@ -340,10 +350,11 @@ static Status write_node(NodeWriter *w, const Json *node) {
     const Json *const inputs = json_get(node, "inputs"), *const outputs = json_get(node, "outputs");
     if (!inputs || !outputs || inputs->kind != JSON_list || outputs->kind != JSON_list)
         return error_raise(ST_PARSE, "model.json: a node has no inputs or outputs");
+    bool is_check = false;
     if (is_item(target, outputs)) return write_item(w, inputs, outputs);
-    if (only_sizes(outputs)) return bind_sizes(w, outputs);
-    if (says_nothing(target)) return ST_OK;
-    if (starts(target, "torch.ops.aten._assert_scalar")) return add_check(w, inputs);
+    if (only_sizes(outputs)) return bind_numbers(w, outputs);
+    if (starts(target, "torch.ops.aten._assert_scalar")) TRY(add_check(w, inputs, &is_check));
+    if (is_check) return ST_OK;
     if (starts(target, "torch.ops.higher_order."))
         return writer_higher_order(w, node, target + strlen("torch.ops.higher_order."));
     if (starts(target, "torch.ops.")) return write_op(w, node, inputs, outputs);

@@ -3,7 +3,9 @@ what PyTorch computes. Entries: "1.in.x" and "1.out.y" of the first call and so 
 "after.NAME": parameters and buffers behind the last call; "grad.NAME": gradients of the sum of the first result.
 tests/unit/test_import.c calls them. Usage: torch_export.py [NAME...], with PyTorch 2.15."""
 import collections
+import dataclasses
 import pathlib
+import struct
 import sys
 import warnings
 
@@ -15,6 +17,16 @@ from torch.utils import _pytree
 HERE = pathlib.Path(__file__).parent / "pt2"
 Pair = collections.namedtuple("Pair", "a b")
 _pytree._register_namedtuple(Pair, serialized_type_name="torch_export.Pair")
+
+
+@dataclasses.dataclass
+class Point:
+    a: torch.Tensor
+    b: object
+    c: object = None
+
+
+torch.export.register_dataclass(Point, serialized_type_name="torch_export.Point")
 
 
 class State(torch.nn.Module):
@@ -41,6 +53,15 @@ class Sizes(torch.nn.Module):
     def forward(self, x, lst):
         n = x.shape[0]
         return Pair(x.reshape(-1) * n, torch.cat([x, lst[0]])), n, n * 2 + 1, x.new_zeros(n // 2)
+
+
+class Guarded(torch.nn.Module):
+    """Sizes that a call has to satisfy beyond their ranges."""
+
+    def forward(self, x, y):
+        if max(x.shape[0] // 2, 1) * y.shape[0] > 6 and x.shape[0] != 5:
+            return x.sum() + y[: x.shape[0] // 2].sum()
+        return x.sum() - y.sum()
 
 
 class Half(torch.nn.Module):
@@ -169,7 +190,7 @@ class Item(torch.nn.Module):
         return x[:k] * 2, k
 
 
-class Numbers(torch.nn.Module):
+class Values(torch.nn.Module):
     """Numbers that values say, with what is checked of them."""
 
     def forward(self, x, n):
@@ -182,7 +203,7 @@ class Numbers(torch.nn.Module):
         return torch.zeros(k), torch.arange(2 * k + 1) + k, x[z] * 2, torch.full((k // 2 + 1, z.shape[0]), 1.5), k + 1
 
 
-class Sums(torch.nn.Module):
+class Totals(torch.nn.Module):
     """What autocast computes in f32, outside of it."""
 
     def forward(self, i, d):
@@ -197,6 +218,138 @@ class Scaled(torch.nn.Module):
 class Spectrum(torch.nn.Module):
     def forward(self, x):
         return torch.fft.fft(x).abs()
+
+
+class Lists(torch.nn.Module):
+    """Ops that give lists, and results that are lists."""
+
+    def forward(self, x):
+        a, b = x.chunk(2, 1)
+        return [a * 2, b], x.split([1, 2, 3], 1), x.unbind(1), list(x.tensor_split(3, 1)), torch.stack(x.unbind(1)[1:3])
+
+
+class Nested(torch.nn.Module):
+    def forward(self, p, x, *more, scale, **named):
+        ordered = collections.OrderedDict(z=p.a + 1, a=p.b[0] * p.c)
+        deep = {"text": "sum", 7: x, "list": [{"none": None, "bool": True, "float": 2.5}, (more[0] - more[1],)]}
+        return Point(x * scale, [x, named["other"]["q"]]), ordered, deep, "done", 3
+
+
+class Strided(torch.nn.Module):
+    """Parameters and buffers that are views of others' memory."""
+
+    def __init__(self):
+        super().__init__()
+        self.l = torch.nn.Linear(4, 4, bias=False)
+        self.turned = torch.nn.Parameter(self.l.weight.t())
+        self.part = torch.nn.Parameter(self.l.weight.detach()[1:, 1:3])
+        self.register_buffer("row", torch.arange(12.0).view(3, 4)[1])
+        self.register_buffer("wide", torch.arange(3.0).expand(2, 3))
+
+    def forward(self, x):
+        return self.l(x) @ self.turned, x[:, :3] @ self.part + self.row[:2], x[:, :3] * self.wide
+
+
+class Cache(torch.nn.Module):
+    """Buffers of several dtypes that live on; ints of a call, of which the export fixes one by how it is used."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("k", torch.zeros(2, 3, 2))
+        self.register_buffer("n", torch.tensor(0))
+        self.register_buffer("flag", torch.tensor(False))
+
+    def forward(self, x, at, place: int, fixed: int):
+        self.k.index_copy_(1, at, x.unsqueeze(1))
+        self.k[:, fixed] = x * 2
+        self.k[:, place].add_(1)
+        self.n += 1
+        self.flag.logical_not_()
+        return self.k.sum(1), self.n * 2, self.flag & True
+
+
+class OnlyState(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("total", torch.zeros(3))
+
+    def forward(self, x):
+        self.total.add_(x)
+
+
+class Through(torch.nn.Module):
+    """What is given, and what is held, as results."""
+
+    def __init__(self):
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.ones(2))
+        self.register_buffer("s", torch.full((2,), 3.0))
+
+    def forward(self, x, unused):
+        return x, x[1:], self.w, self.s, x.t(), x, torch.tensor([1, 2])
+
+
+class Checked(torch.nn.Module):
+    """What must hold of sizes that only values say."""
+
+    def forward(self, x, y):
+        n = x.nonzero().squeeze(1)
+        torch._check(n.shape[0] >= 2)
+        torch._check(n.shape[0] % 2 == 1, lambda: "an odd number of them")
+        torch._check(n.shape[0] < y.shape[0])
+        return n * 2, y.to(torch.float64).to(torch.float32) + n.shape[0]
+
+
+class Numbers(torch.nn.Module):
+    """Control flow that is given sizes, and asks them."""
+
+    def forward(self, x):
+        from torch._higher_order_ops.map import map as map_rows
+        from torch._higher_order_ops.scan import scan
+        from torch._higher_order_ops.while_loop import while_loop
+
+        n, m = x.shape[0], x.shape[1]
+        inner = lambda a: torch.cond(a.max() > 1, lambda b: b * m, lambda b: b + n * 2, (a,))
+        one = torch.cond(x.sum() > 0, inner, lambda a: a - m, (x,))
+        two = torch.cond(n > 4, lambda a: a * 2, lambda a: a + 3, (x,))
+        last, rows = scan(lambda c, a: (c + a * n, c * a), x[0] * 0, x, dim=0)
+        loop = while_loop(lambda i, a: i < n, lambda i, a: (i + 1, a * 2 + m), (torch.tensor(2), x))
+        return one, two, last, rows, loop, map_rows(lambda a, k: a * k + m, x, x.sum())
+
+
+class Sums(torch.nn.Module):
+    """What sizes are computed to."""
+
+    def forward(self, x, fixed: int):
+        n = x.shape[0]
+        return x.new_ones(max(n, 5)), x.new_ones((n + 1) // 2), n**2, -n, x * (fixed + x.shape[1] / 2), min(n, 6) % 4
+
+
+class Rows(torch.nn.Module):
+    def forward(self, x, *, y):
+        return torch.cat([x.softmax(0), y]).mean(0)
+
+
+def zip64(path, to):
+    """The same entries in the same places; all sizes and places in 64 bits, as files above 4 GiB have some."""
+    data = path.read_bytes()
+    end = data.rindex(b"PK\5\6")
+    n, _, start = struct.unpack("<HII", data[end + 10 : end + 20])
+    out, at = bytearray(data[:start]), start
+    for _ in range(n):
+        head = bytearray(data[at : at + 46])
+        packed, whole = struct.unpack("<II", head[20:28])
+        name, extra, comment = struct.unpack("<HHH", head[28:34])
+        wide = struct.pack("<HHQQQ", 1, 24, whole, packed, *struct.unpack("<I", head[42:46]))
+        head[20:28], head[42:46], head[30:32] = b"\xff" * 8, b"\xff" * 4, struct.pack("<H", extra + len(wide))
+        behind = at + 46 + name + extra
+        out += head + data[at + 46 : behind] + wide + data[behind : behind + comment]
+        at = behind + comment
+    directory = len(out)
+    out += struct.pack("<IQHHIIQQQQ", 0x06064B50, 44, 45, 45, 0, 0, n, n, directory - start, start)
+    out += struct.pack("<IIQI", 0x07064B50, 0, directory, 1)
+    out += struct.pack("<IHHHHIIH", 0x06054B50, 0, 0, 0xFFFF, 0xFFFF, 0xFFFFFFFF, 0xFFFFFFFF, 0)
+    to.write_bytes(out)
 
 
 def randn(*sizes):
@@ -228,14 +381,27 @@ PROGRAMS = {
     "net": (Net, [lambda: ((randn(2, 3, 6, 6),), {})], {}),
     "where": (Where, [lambda: ((torch.tensor([[0.0, 1.0], [2.0, -3.0]]),), {}), lambda: ((torch.tensor([[0.0, -1.0], [0.0, 3.0]]),), {})], {}),
     "item": (Item, [lambda: ((randn(4, 2), torch.tensor(2)), {}), lambda: ((randn(4, 2), torch.tensor(4)), {})], {}),
-    "numbers": (Numbers, [lambda: ((torch.tensor([[1.0, 2.0], [-1.0, 0.0], [3.0, 1.0]]), torch.tensor([1, 2])), {}), lambda: ((torch.tensor([[-1.0, 2.0], [4.0, 0.0]]), torch.tensor([2, 0])), {})], dict(dynamic_shapes=({0: Dim.DYNAMIC}, {}))),
-    "sums": (Sums, [lambda: ((torch.tensor([3, 4, 1 << 40]), randn(5).double()), {})], {}),
+    "values": (Values, [lambda: ((torch.tensor([[1.0, 2.0], [-1.0, 0.0], [3.0, 1.0]]), torch.tensor([1, 2])), {}), lambda: ((torch.tensor([[-1.0, 2.0], [4.0, 0.0]]), torch.tensor([2, 0])), {})], dict(dynamic_shapes=({0: Dim.DYNAMIC}, {}))),
+    "totals": (Totals, [lambda: ((torch.tensor([3, 4, 1 << 40]), randn(5).double()), {})], {}),
     "scaled": (Scaled, [lambda: ((randn(3),), {})], {}),
+    "lists": (Lists, [lambda: ((randn(2, 6),), {})], {}),
+    "nested": (Nested, [lambda: ((Point(randn(2), [randn(2)], randn(2)), randn(2), randn(2), randn(2)), {"scale": randn(2), "other": {"q": randn(2)}})], {}),
+    "strided": (Strided, [lambda: ((randn(2, 4),), {})], {}),
+    "cache": (Cache, [lambda: ((randn(2, 2), torch.tensor([1]), 2, 0), {}), lambda: ((randn(2, 2), torch.tensor([0]), 1, 0), {}), lambda: ((randn(2, 2), torch.tensor([2]), 0, 0), {})], dict(dynamic_shapes=(None, None, Dim.DYNAMIC, Dim.DYNAMIC))),
+    "only_state": (OnlyState, [lambda: ((randn(3),), {}), lambda: ((randn(3),), {})], {}),
+    "through": (Through, [lambda: ((randn(2, 2), randn(1)), {})], {}),
+    "checked": (Checked, [lambda: ((torch.tensor([1, 0, 1, 1]), randn(4)), {}), lambda: ((torch.tensor([1, 1, 1, 1, 1, 0]), randn(7)), {})], dict(dynamic_shapes=({0: Dim.AUTO}, {0: Dim.AUTO}))),
+    "numbers": (Numbers, [lambda: ((randn(3, 4),), {}), lambda: ((randn(6, 2) - 3,), {}), lambda: ((randn(4, 3) + 1,), {})], dict(dynamic_shapes=({0: Dim.AUTO, 1: Dim.AUTO},))),
+    "sums": (Sums, [lambda: ((randn(4, 3), 2), {}), lambda: ((randn(7, 3), 2), {})], dict(dynamic_shapes=({0: Dim.AUTO}, None))),
+    "rows": (Rows, [lambda: ((randn(4, 3),), {"y": randn(2, 3)}), lambda: ((randn(1, 3),), {"y": randn(5, 3)})], dict(strict=True, dynamic_shapes={"x": {0: Dim("rows", min=1, max=9)}, "y": {0: Dim.AUTO}})),
+    "guarded": (Guarded, [lambda: ((randn(4), randn(5)), {}), lambda: ((randn(7), randn(3)), {})], dict(dynamic_shapes=({0: Dim.AUTO}, {0: Dim.AUTO}))),
+    "draft": (Half, [lambda: ((randn(4, 6),), {}), lambda: ((randn(10, 6),), {})], dict(dynamic_shapes=({0: 2 * Dim("h")},))),
     "spectrum": (Spectrum, [lambda: ((randn(8),), {})], {}),
 }
 EVAL = {"block"}
-ATEN = {"state", "half", "writes", "net", "numbers"}  # as core ops, too
-GRADIENTS = {"block", "net", "cond"}
+ATEN = {"state", "half", "writes", "net", "lists", "cache", "checked", "numbers", "values"}  # as core ops, too
+GRADIENTS = {"block", "net", "cond", "strided"}
+WIDE = {"tied"}  # as a zip64 archive, too
 
 
 def leaf_names(tree):
@@ -269,8 +435,9 @@ def record(name, ep, calls):
         with torch.no_grad():
             out = module(*args, **kwargs) if module else ep.graph_module(*ep.state_dict.values(), *args)
         for key, value in outputs_by_name(ep, out):
-            if value is not None:
-                entries[f"{i}.out.{key}"] = torch.as_tensor(value).clone().contiguous()
+            if value is not None and not isinstance(value, str):
+                value = torch.as_tensor(value, dtype=torch.float64 if isinstance(value, float) else None)
+                entries[f"{i}.out.{key}"] = value.clone().contiguous()
         for key, value in inputs_by_name(ep, args, kwargs):
             if not torch.equal(value, entries[f"{i}.in.{key}"]):
                 entries[f"{i}.written.{key}"] = value
@@ -298,7 +465,8 @@ def main(names):
         made = [call() for call in calls]
         copies = lambda: _pytree.tree_map(lambda t: t.clone() if isinstance(t, torch.Tensor) else t, made)
         args, kwargs = copies()[0]
-        ep = export(module, args, kwargs or None, **more)
+        how = torch.export.draft_export if name == "draft" else export
+        ep = how(module, args, kwargs or None, **more)
         variants = {name: ep}
         if name == "joint":
             from torch.export.experimental import _export_forward_backward
@@ -307,6 +475,8 @@ def main(names):
         for variant, program in variants.items():
             save(program, HERE / f"{variant}.pt2")
             save_file(record(variant, program, copies()), HERE / f"{variant}.safetensors")
+        if name in WIDE:
+            zip64(HERE / f"{name}.pt2", HERE / f"{name}_wide.pt2")
         if name in ATEN:
             module = type(module)()
             torch.manual_seed(1)

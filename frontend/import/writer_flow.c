@@ -1,0 +1,320 @@
+/* writer_flow.c: control flow becomes an op whose bodies are graphs of their own, as texts (ir/ops/flow.def):
+ *
+ *     %y = sn::cond(%p, [%x], 1, 'graph body(%x0: f32[4], s0: int) {...}', '...', ints=[s0, s0])
+ *
+ * Operands that are numbers are none of the op: a body has the expressions that they are outside. What symbols it has,
+ * and no size of its inputs says, are its ints. */
+#include <stdio.h>
+
+#include "frontend/import/writer_higher.h"
+#include "runtime/base/error.h"
+#include "runtime/base/text_reader.h"
+
+/* As the text around has it: a tensor is "%x". */
+typedef struct FlowOperand {
+    const char *value;
+    bool is_tensor;
+} FlowOperand;
+
+typedef struct WrittenFlow {
+    NodeWriter *w;
+    const HigherArgs *args;
+    const char *name;
+    VEC(FlowOperand) operands; /* as a body is given them */
+    Text line, ints;
+} WrittenFlow;
+
+/* Operands ------------------------------------------------------------------------------------- */
+
+/* Of {"as_sym_ints": [...]} the item as {"as_sym_int": ...}. */
+static Status list_item(NodeWriter *w, const Json *list, int i, const char **out) {
+    Json *const inner = arena_copy(w->m->arena, &list->items[i], sizeof *inner);
+    if (!inner) return ST_MEMORY;
+    inner->key = arena_printf(w->m->arena, "%.*s", (int)strlen(list->key) - 1, list->key);
+    const Json item = {.kind = JSON_object, .n = 1, .items = inner};
+    Text text = {0};
+    const Status status = inner->key ? writer_arg(w, &item, &text) : ST_MEMORY;
+    *out = status == ST_OK ? arena_printf(w->m->arena, "%s", text_str(&text)) : NULL;
+    text_free(&text);
+    return status == ST_OK && !*out ? ST_MEMORY : status;
+}
+
+/* So many of the list's are tensors. */
+static Status take_operands(WrittenFlow *f, int arg, bool carried, int *tensors) {
+    const Json *const list = writer_higher_arg(f->args, arg);
+    const size_t n = list && list->kind == JSON_list ? strlen(list->key) : 0;
+    *tensors = 0;
+    if (!n || list->key[n - 1] != 's') return writer_higher_wrong(f->name);
+    for (int i = 0; i < list->n; i++) {
+        FlowOperand operand;
+        TRY(list_item(f->w, list, i, &operand.value));
+        operand.is_tensor = operand.value[0] == '%';
+        *tensors += operand.is_tensor;
+        if (carried && !operand.is_tensor)
+            return error_raise(ST_UNSUPPORTED, "%s carries the number %.100s from step to step: only tensors are",
+                               f->name, operand.value);
+        VEC_PUSH(f->w->m->arena, &f->operands, operand);
+    }
+    return error_pending();
+}
+
+/* The tensors from the operand `from` on; `more`: others are before. */
+static void put_tensors(WrittenFlow *f, int from, bool more) {
+    for (int i = from; i < f->operands.n; i++) {
+        if (!f->operands.at[i].is_tensor) continue;
+        text_printf(&f->line, "%s%s", more ? ", " : "", f->operands.at[i].value);
+        more = true;
+    }
+}
+
+/* Bodies --------------------------------------------------------------------------------------- */
+
+typedef enum SymbolUse { SYMBOL_free, SYMBOL_of_sizes, SYMBOL_asked } SymbolUse;
+
+typedef struct WrittenBody {
+    NodeWriter w;
+    const Json *graph;
+    int inputs;         /* so many tensors so far */
+    SymbolUse *symbols; /* by place in the model's list, of those that are known outside */
+    int n_symbols;
+    Text header, lines, returned;
+} WrittenBody;
+
+static void use_symbol(WrittenBody *b, int64_t symbol, SymbolUse use) {
+    if (symbol < b->n_symbols && b->symbols[symbol] == SYMBOL_free) b->symbols[symbol] = use;
+}
+
+static void ask_symbols(WrittenBody *b, const SizeExpr *e) {
+    if (e->op == SIZE_symbol) use_symbol(b, e->value, SYMBOL_asked);
+    for (int i = 0; i < e->n; i++) ask_symbols(b, e->parts[i]);
+}
+
+/* As an op's rule reads an operand: what its sizes are alone first, then the expressions. */
+static void note_symbols(WrittenBody *b, const ModelType *type) {
+    for (int d = 0; d < type->rank; d++)
+        if (type->sizes[d]->op == SIZE_symbol) use_symbol(b, type->sizes[d]->value, SYMBOL_of_sizes);
+    for (int d = 0; d < type->rank; d++) ask_symbols(b, type->sizes[d]), ask_symbols(b, type->strides[d]);
+}
+
+static Status put_tensor_input(WrittenBody *b, const char *name) {
+    NodeWriter *const w = &b->w;
+    const char *const own = writer_new_name(w, arena_printf(w->m->arena, "x%d", b->inputs++));
+    const Json *const meta = model_meta(b->graph, name);
+    ModelType type;
+    if (!own) return ST_MEMORY;
+    TRY(model_type(w->m, meta, name, &type));
+    note_symbols(b, &type);
+    text_printf(&b->header, "%s%%%s: ", b->header.n ? ", " : "", own);
+    TRY(writer_type(w->m, meta, name, &b->header));
+    return writer_set(w, name, arena_printf(w->m->arena, "%%%s", own));
+}
+
+static Status put_body_inputs(WrittenFlow *f, WrittenBody *b) {
+    int n;
+    const Json *const inputs = writer_higher_list(b->graph, "inputs", &n);
+    if (n != f->operands.n) return writer_higher_wrong(f->name);
+    for (int i = 0; i < n; i++) {
+        const Json *const member = writer_union(&inputs->items[i]);
+        const char *const tensor = json_string(json_get(member, "name"));
+        const char *const number = json_string(json_get(member, "as_name"));
+        const bool is_tensor = writer_union_is(member, "as_tensor") && tensor;
+        if (is_tensor != f->operands.at[i].is_tensor) return writer_higher_wrong(f->name);
+        if (is_tensor) TRY(put_tensor_input(b, tensor));
+        if (number) TRY(writer_set(&b->w, number, f->operands.at[i].value));
+    }
+    return ST_OK;
+}
+
+static Status put_body_results(WrittenFlow *f, WrittenBody *b) {
+    int n;
+    const Json *const outputs = writer_higher_list(b->graph, "outputs", &n);
+    if (n < 0) return writer_higher_wrong(f->name);
+    for (int i = 0; i < n; i++) {
+        if (!writer_union_is(writer_union(&outputs->items[i]), "as_tensor"))
+            return error_raise(ST_UNSUPPORTED, "a body of %s gives something else than tensors", f->name);
+        if (i) text_puts(&b->returned, ", ");
+        TRY(writer_arg(&b->w, &outputs->items[i], &b->returned));
+    }
+    return ST_OK;
+}
+
+/* Behind a text in quotes. */
+static const char *skip_quoted(const char *at) {
+    const char quote = *at++;
+    for (; *at && *at != quote; at++)
+        if (*at == '\\' && at[1]) at++;
+    return *at ? at + 1 : at;
+}
+
+/* Whether ops have "s3": no part of a value's name, nor of a text. */
+static bool mentions_symbol(const char *lines, int number) {
+    char word[16];
+    const size_t n = (size_t)snprintf(word, sizeof word, "s%d", number);
+    for (const char *at = lines; *at;) {
+        const char *const from = at;
+        if (*at == '\'') {
+            at = skip_quoted(at);
+            continue;
+        }
+        while (is_word_char(*at) || *at == '%' || *at == ':' || *at == '.') at++;
+        if ((size_t)(at - from) == n && !memcmp(from, word, n)) return true;
+        at += at == from;
+    }
+    return false;
+}
+
+/* Ints of a body stand behind its inputs, and their values, one body's behind the other's, in the call. */
+static void put_ints(WrittenFlow *f, WrittenBody *b) {
+    const SizeSymbols *const all = &f->w->m->symbols;
+    for (int i = 0; i < b->n_symbols; i++) {
+        const int number = all->list.at[i].number;
+        const bool free = b->symbols[i] == SYMBOL_free && number >= 0;
+        if (b->symbols[i] != SYMBOL_asked && !(free && mentions_symbol(text_str(&b->lines), number))) continue;
+        text_printf(&b->header, "%ss%d: int", b->header.n ? ", " : "", number);
+        text_printf(&f->ints, "%ss%d", f->ints.n ? ", " : "", number);
+    }
+}
+
+static void quote(const WrittenBody *b, Text *out) {
+    Text text = {0};
+    text_printf(&text, "graph body(%s) {\n%s  return %s\n}\n", text_str(&b->header), text_str(&b->lines),
+                text_str(&b->returned));
+    text_puts(out, ", '");
+    for (const char *c = text_str(&text); *c; c++) {
+        if (*c == '\\' || *c == '\'') text_puts(out, "\\");
+        text_put(out, *c == '\n' ? "\\n" : c, *c == '\n' ? 2 : 1);
+    }
+    text_puts(out, "'");
+    text_free(&text);
+}
+
+static Status write_body(WrittenFlow *f, WrittenBody *b) {
+    TRY(put_body_inputs(f, b));
+    TRY(writer_nodes(&b->w, b->graph));
+    TRY(put_body_results(f, b));
+    put_ints(f, b);
+    return ST_OK;
+}
+
+static Status put_body(WrittenFlow *f, int arg) {
+    const NodeWriter *const outer = f->w;
+    const int n_symbols = outer->m->symbols.list.n;
+    WrittenBody b = {.graph = writer_higher_body(f->args, arg),
+                     .symbols = ARENA_ARRAY(outer->m->arena, SymbolUse, n_symbols + 1),
+                     .n_symbols = n_symbols};
+    b.w = (NodeWriter){.m = outer->m,
+                       .is_body = true,
+                       .found = -1,
+                       .graph = b.graph,
+                       .text = &b.lines,
+                       .no_grad = outer->no_grad,
+                       .cast_to = outer->cast_to,
+                       .casts_as_cpu = outer->casts_as_cpu,
+                       .place = outer->place};
+    Status status = !b.graph ? writer_higher_wrong(f->name) : b.symbols ? ST_OK : ST_MEMORY;
+    if (status == ST_OK) status = write_body(f, &b);
+    if (status == ST_OK) quote(&b, &f->line);
+    text_free(&b.header), text_free(&b.lines), text_free(&b.returned);
+    writer_free(&b.w);
+    return status;
+}
+
+/* Ops ------------------------------------------------------------------------------------------ */
+
+/* A predicate of sizes is a tensor like any other. */
+static Status put_predicate(WrittenFlow *f) {
+    NodeWriter *const w = f->w;
+    const Json *const arg = f->args->n ? json_get(&f->args->at[0], "arg") : NULL, *const member = writer_union(arg);
+    Text value = {0};
+    if (!member) return writer_higher_wrong(f->name);
+    Status status = writer_arg(w, arg, &value);
+    if (status == ST_OK && !writer_union_is(member, "as_tensor")) {
+        const char *const own = writer_new_name(w, "pred");
+        text_printf(w->text, "  %%%s = aten::full([], %s, dtype=bool)", own, text_str(&value));
+        writer_attributes(w, w->text);
+        text_puts(w->text, "\n");
+        text_free(&value);
+        text_printf(&value, "%%%s", own);
+    }
+    if (status == ST_OK) text_printf(&f->line, "sn::cond(%s, [", text_str(&value));
+    text_free(&value);
+    return status;
+}
+
+/* (pred, if_true, if_false, operands) */
+static Status put_cond(WrittenFlow *f) {
+    int n;
+    TRY(put_predicate(f));
+    TRY(take_operands(f, 3, false, &n));
+    put_tensors(f, 0, false);
+    text_printf(&f->line, "], %d", n);
+    TRY(put_body(f, 1));
+    return put_body(f, 2);
+}
+
+/* (condition, body, carried, additional): each of both bodies is given what is carried, then the additional ones, which
+ * it has as its own. */
+static Status put_while(WrittenFlow *f) {
+    int carried, more;
+    TRY(take_operands(f, 2, true, &carried));
+    TRY(take_operands(f, 3, false, &more));
+    text_puts(&f->line, "sn::while_loop([");
+    put_tensors(f, 0, false);
+    put_tensors(f, carried, carried + more > 0);
+    text_printf(&f->line, "], %d, 0", carried);
+    TRY(put_body(f, 0));
+    return put_body(f, 1);
+}
+
+static Status put_scan_of(WrittenFlow *f, int carried, int slices) {
+    text_puts(&f->line, "sn::scan([");
+    put_tensors(f, 0, false);
+    text_printf(&f->line, "], %d, %d, 0, False", carried + slices, carried);
+    return put_body(f, 0);
+}
+
+/* (body, [init], [xs], [additional]) */
+static Status put_scan(WrittenFlow *f) {
+    int carried, slices, more;
+    TRY(take_operands(f, 1, true, &carried));
+    TRY(take_operands(f, 2, true, &slices));
+    TRY(take_operands(f, 3, false, &more));
+    return put_scan_of(f, carried, slices);
+}
+
+/* (body, [xs], [additional]): a scan that carries nothing. */
+static Status put_map(WrittenFlow *f) {
+    int slices, more;
+    TRY(take_operands(f, 1, true, &slices));
+    TRY(take_operands(f, 2, false, &more));
+    return put_scan_of(f, 0, slices);
+}
+
+static Status end_call(WrittenFlow *f, const Json *node) {
+    Text results = {0};
+    const Status status = writer_results(f->w, json_get(node, "outputs"), &results);
+    if (f->ints.n) text_printf(&f->line, ", ints=[%s]", text_str(&f->ints));
+    text_puts(&f->line, ")");
+    writer_attributes(f->w, &f->line);
+    if (status == ST_OK) text_printf(f->w->text, "  %s%s\n", text_str(&results), text_str(&f->line));
+    text_free(&results);
+    return status;
+}
+
+typedef struct FlowOp {
+    const char *name;
+    Status (*put)(WrittenFlow *f);
+} FlowOp;
+static const FlowOp flows[] = {
+    {"cond", put_cond}, {"while_loop", put_while}, {"scan", put_scan}, {"map_impl", put_map}};
+
+Status writer_flow(NodeWriter *w, const Json *node, const HigherArgs *args, const char *name) {
+    WrittenFlow f = {.w = w, .args = args, .name = name};
+    const FlowOp *op = NULL;
+    for (int i = 0; i < COUNT_OF(flows) && !op; i++) op = strcmp(name, flows[i].name) ? NULL : &flows[i];
+    if (!op) return error_raise(ST_UNSUPPORTED, "there is no op of higher order '%.60s' here", name);
+    Status status = op->put(&f);
+    if (status == ST_OK) status = end_call(&f, node);
+    text_free(&f.line), text_free(&f.ints);
+    return status;
+}
