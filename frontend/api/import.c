@@ -22,6 +22,7 @@ struct sn_program {
     Model model;
     sn_tensor **weights;  /* by input of the model, kept */
     ProgramInput *inputs; /* by input that is no weight */
+    const char **out_types;
     sn_graph *graph;
     sn_dict *dict;
     sn_function *of_graph, *fn; /* fn asks each call for what the file says of sizes, and calls the other */
@@ -41,7 +42,7 @@ typedef struct ProgramArgs {
  * where there is a guard that it can't hold, they are asked for. */
 static Status take_inputs(sn_frame *f, const Model *m, ProgramArgs *args) {
     if (sn_in_count(f) != m->n_given)
-        return error_raise(ST_ARGUMENT, "the program takes %d inputs, %d are given", m->n_given, sn_in_count(f));
+        return error_raise(ST_ARGUMENT, "the program takes %d inputs, given are %d", m->n_given, sn_in_count(f));
     for (int i = 0; i < m->n_given; i++) {
         args->values[i] = sn_in_value(f, i);
         const sn_value *const value = &args->values[i];
@@ -153,10 +154,9 @@ static Status describe_input(sn_program *p, int i) {
     const ModelInput *const in = &p->model.inputs.at[i];
     ProgramInput *const out = &p->inputs[i];
     Text text = {0};
-    const Status status = program_input_type(&p->model, in, &text);
-    out->type = status == ST_OK ? arena_printf(p->arena, "%s", text_str(&text)) : NULL;
+    program_input_type(&p->model, in, &text);
+    out->type = arena_printf(p->arena, "%s", text_str(&text));
     text_free(&text);
-    TRY(status);
     out->sizes = ARENA_ARRAY(p->arena, int64_t, in->type.rank + 1);
     out->hints = ARENA_ARRAY(p->arena, int64_t, in->type.rank + 1);
     if (!out->type || !out->sizes || !out->hints) return ST_MEMORY;
@@ -176,6 +176,20 @@ static Status describe_inputs(sn_program *p) {
     if (!p->inputs) return ST_MEMORY;
     for (int i = 0; i < p->model.inputs.n; i++)
         if (!input_is_weight(p->model.inputs.at[i].kind)) TRY(describe_input(p, i));
+    return ST_OK;
+}
+
+/* "f32[s77,4]", by output of the model. */
+static Status describe_outputs(sn_program *p) {
+    p->out_types = ARENA_ARRAY(p->arena, const char *, p->model.outputs.n + 1);
+    if (!p->out_types) return ST_MEMORY;
+    for (int i = 0; i < p->model.outputs.n; i++) {
+        Text text = {0};
+        const Status status = program_output_type(&p->model, &p->model.outputs.at[i], &text);
+        p->out_types[i] = status == ST_OK ? arena_printf(p->arena, "%s", text_str(&text)) : NULL;
+        text_free(&text);
+        if (!p->out_types[i]) return status == ST_OK ? ST_MEMORY : status;
+    }
     return ST_OK;
 }
 
@@ -200,6 +214,7 @@ static Status load(sn_program *p, const char *path, const sn_import_options *opt
     TRY(make_graph(p));
     TRY(make_dict(p));
     TRY(describe_inputs(p));
+    TRY(describe_outputs(p));
     return make_functions(p, options->compile);
 }
 
@@ -293,9 +308,28 @@ int sn_program_out_count(sn_program *p) {
     return n;
 }
 
+/* The i-th output that is a result; -1: there are fewer. */
+static int output_at(const sn_program *p, int i) {
+    for (int k = 0; p && i >= 0 && k < p->model.outputs.n; k++)
+        if (p->model.outputs.at[k].kind != OUTPUT_write && !i--) return k;
+    return -1;
+}
+
 const char *sn_program_out_name(sn_program *p, int i) {
-    for (int k = 0, n = 0; p && k < p->model.outputs.n; k++)
-        if (p->model.outputs.at[k].kind != OUTPUT_write && n++ == i) return p->model.outputs.at[k].name;
+    const int at = output_at(p, i);
+    if (at >= 0) return p->model.outputs.at[at].name;
     error_raise(ST_ARGUMENT, "sn_program_out_name: NULL argument, or there is no result %d", i);
     return "";
+}
+
+sn_status sn_program_out(sn_program *p, int i, sn_program_output *out) {
+    const int at = output_at(p, i);
+    if (!out || at < 0)
+        return (sn_status)error_raise(ST_ARGUMENT, "sn_program_out: NULL argument, or there is no result %d", i);
+    const ModelOutput *const result = &p->model.outputs.at[at];
+    const bool given = json_get(result->arg, "as_tensor") || json_get(result->arg, "as_sym_int") ||
+                       json_get(result->arg, "as_sym_float") || json_get(result->arg, "as_sym_bool");
+    const sn_program_output all = {.name = result->name, .type = p->out_types[at], .fixed = !given};
+    options_copy_out(&all, sizeof all, out);
+    return SN_OK;
 }

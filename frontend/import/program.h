@@ -26,6 +26,8 @@ typedef struct ProgramCall {
 /* Finds what the symbols are, and that all that the file asks of sizes holds; raises with the expression. */
 Status program_check(const ProgramCall *call);
 /* The type of an input as the file has it, "f32[s77,4]" with the file's symbols, "int", "3", "None". */
-Status program_input_type(Model *m, const ModelInput *in, Text *out);
+void program_input_type(const Model *m, const ModelInput *in, Text *out);
+/* Of a result the same; of a text "'sum'". */
+Status program_output_type(Model *m, const ModelOutput *o, Text *out);
 
 #endif

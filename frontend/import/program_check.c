@@ -199,14 +199,33 @@ static void put_fixed(const Json *fixed, Text *out) {
         text_puts(out, value->kind == JSON_string ? value->string : none ? "None" : value->i ? "True" : "False");
 }
 
-Status program_input_type(Model *m, const ModelInput *in, Text *out) {
-    if (in->kind == INPUT_int) return text_puts(out, "int"), ST_OK;
-    if (in->kind == INPUT_fixed) return put_fixed(in->fixed, out), ST_OK;
-    text_printf(out, "%s[", dtype_name(in->type.dtype));
-    for (int d = 0; d < in->type.rank; d++) {
+static void put_tensor_type(const Model *m, const ModelType *type, Text *out) {
+    text_printf(out, "%s[", dtype_name(type->dtype));
+    for (int d = 0; d < type->rank; d++) {
         if (d) text_puts(out, ",");
-        put_sympy(m, in->type.sizes[d], out);
+        put_sympy(m, type->sizes[d], out);
     }
     text_puts(out, "]");
+}
+
+void program_input_type(const Model *m, const ModelInput *in, Text *out) {
+    if (in->kind == INPUT_int)
+        text_puts(out, "int");
+    else if (in->kind == INPUT_fixed)
+        put_fixed(in->fixed, out);
+    else
+        put_tensor_type(m, &in->type, out);
+}
+
+Status program_output_type(Model *m, const ModelOutput *o, Text *out) {
+    const Json *const value = o->arg->kind == JSON_object && o->arg->n == 1 ? &o->arg->items[0] : NULL;
+    const char *const kind = value ? value->key : "", *const name = json_string(json_get(value, "name"));
+    ModelType type;
+    if (!strncmp(kind, "as_sym_", 7)) return text_puts(out, kind + 7), ST_OK;
+    if (!strcmp(kind, "as_string"))
+        return text_printf(out, "'%s'", json_string(value) ? json_string(value) : ""), ST_OK;
+    if (strcmp(kind, "as_tensor") || !name) return put_fixed(o->arg, out), ST_OK;
+    TRY(model_type(m, model_meta(m->graph, name), o->name, &type));
+    put_tensor_type(m, &type, out);
     return ST_OK;
 }

@@ -30,10 +30,11 @@ sn_program *sn_import(const char *path, const sn_import_options *options);
    [refused in its own function] */
 void sn_program_free(sn_program *p);
 /* The program: takes the inputs that are not fixed, in order, tensors and ints (sn_call_values); gives the results in
-   order, numbers as tensors of no dims, None as NULL. Buffers that it writes keep their values from call to call. Sizes
-   that are fixed, ranges and guards of the export are checked with each call, whose error has the file's expression;
-   strides may be others than those of the export. Sizes that values give (of nonzero, of x[mask]) are found as the call
-   goes; a program that takes a number out of a tensor (item) for a size is refused. Borrowed. [neutral] */
+   order, numbers as tensors of no dims, None and texts as NULL (sn_program_out has the text). Buffers that it writes
+   keep their values from call to call. Sizes that are fixed, ranges and guards of the export are checked with each
+   call, whose error has the file's expression; strides may be others than those of the export. Sizes that values give
+   (of nonzero, of x[mask]) are found as the call goes, and what the program asserts of them is asked then; a program
+   that takes a number out of a tensor (item) for a size is refused. Borrowed. [neutral] */
 sn_function *sn_program_function(sn_program *p);
 /* The same with other options, yours: freed before p. closure_free is not used. [refused] */
 sn_function *sn_program_compile(sn_program *p, const sn_compile_options *options);
@@ -70,5 +71,16 @@ int sn_program_out_count(sn_program *p);
 /* Of result i from 0, by the tree of results: "last_hidden_state", "z.1"; without keys "0", "1". Gradients of a joint
    export are "layer.weight.grad". [neutral] */
 const char *sn_program_out_name(sn_program *p, int i);
+/* One result of the exported program. */
+typedef struct sn_program_output {
+    size_t size;
+    const char *name;
+    /* "f32[s77,4]", "int" (of sizes); of a fixed one its value: "3", "True", "None", "'mean'" */
+    const char *type;
+    /* The same in each call. A number is given as a tensor all the same; None and a text are NULL. */
+    bool fixed;
+} sn_program_output;
+/* Of result i from 0; texts live as long as p. Set out->size first. [neutral] */
+sn_status sn_program_out(sn_program *p, int i, sn_program_output *out);
 SN_END
 #endif

@@ -1,6 +1,7 @@
 /* named.c: see named.h. */
 #include "frontend/tool/named.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -122,15 +123,31 @@ static bool fits_fixed(const WantedInput *w, sn_tensor *t) {
     return strtod(w->type, NULL) == value && strncmp(w->type, "None", 4);
 }
 
+/* "is f32[3,2]" */
+static Status refuse_type(const WantedInputs *wanted, const char *path, const char *name, sn_tensor *given) {
+    char what[160];
+    Text type = {0};
+    meta_print(NULL, &type, given->base.meta);
+    snprintf(what, sizeof what, "is %s", text_str(&type));
+    text_free(&type);
+    return refuse_inputs(wanted, path, name, what);
+}
+
+/* A bool or an int of one element. */
+static bool fits_number(const WantedInput *w, sn_tensor *t) {
+    return w->fixed || !dtype_is_float((DType)sn_dtype_of(t)) || sn_item(t) == floor(sn_item(t));
+}
+
 static Status add_named(const WantedInputs *wanted, const WantedInput *w, const char *path, sn_tensor *given,
                         Target *t) {
     if (!given) return w->fixed ? ST_OK : refuse_inputs(wanted, path, w->name, "is missing");
     if (w->dtype != SN_DTYPE_DEFAULT && sn_dtype_of(given) != w->dtype)
-        return refuse_inputs(wanted, path, w->name, "has another dtype");
-    if (!fits_sizes(w, given)) return refuse_inputs(wanted, path, w->name, "has other sizes");
+        return refuse_type(wanted, path, w->name, given);
+    if (!fits_sizes(w, given)) return refuse_type(wanted, path, w->name, given);
     if (w->fixed)
         return fits_fixed(w, given) ? ST_OK : refuse_inputs(wanted, path, w->name, "is fixed to another value");
     if (w->number) {
+        if (!fits_number(w, given)) return refuse_inputs(wanted, path, w->name, "is no integer");
         if (t->numbers.n == TARGET_NUMBERS)
             return error_raise(ST_UNSUPPORTED, "it has more than %d numbers", TARGET_NUMBERS);
         t->numbers.at[t->numbers.n].value = sn_int(sn_item_int(given));

@@ -19,9 +19,17 @@
 enum { CALLS = 3, PROFILED_CALLS = 10 };
 
 /* {"type": "f32[8,16]", "value": null, "digest": "..."}: the value of a single element, as text
- * where it is not finite. */
-static void print_result(Text *text, sn_tensor *t) {
-    text_puts(text, "{\"type\": \"");
+ * where it is not finite; of a program with its name. What is no tensor has its type alone: None, or a text. */
+static void print_result(Text *text, sn_program *p, int i, sn_tensor *t) {
+    sn_program_output about = {.size = sizeof about, .type = "None"};
+    text_puts(text, "{");
+    if (p && sn_program_out(p, i, &about) == SN_OK) put_json_pair(text, "", "name", about.name), text_puts(text, ", ");
+    if (!t) {
+        put_json_pair(text, "", "type", about.type);
+        text_puts(text, "}");
+        return;
+    }
+    text_puts(text, "\"type\": \"");
     meta_print(NULL, text, t->base.meta);
     text_puts(text, "\", \"value\": ");
     const double value = sn_numel(t) == 1 ? sn_item(t) : 0;
@@ -70,10 +78,17 @@ static int with_target(const RunJob *job, int (*done)(const RunJob *job, sn_func
     return code;
 }
 
+/* A program's has a name, and may be a text. */
+static void show_result(sn_program *p, int i, sn_tensor *t) {
+    sn_program_output about = {.size = sizeof about, .type = "None"};
+    if (p && sn_program_out(p, i, &about) == SN_OK) printf("%s = ", about.name);
+    puts(t ? sn_repr(t) : about.type);
+}
+
 static int show_results(const RunJob *job, sn_function *fn, sn_tensor **out, int n_out) {
-    (void)job, (void)fn;
-    for (int i = 0; i < n_out; i++) puts(sn_repr(out[i]));
-    return EXIT_done;
+    (void)fn;
+    for (int i = 0; i < n_out && !sn_check(); i++) show_result(job->opened->program, i, out[i]);
+    return sn_check() ? report_error(EXIT_environment) : EXIT_done;
 }
 
 static int save_results(const RunJob *job, sn_function *fn, sn_tensor **out, int n_out) {
@@ -90,7 +105,7 @@ static int show_results_json(const RunJob *job, sn_function *fn, sn_tensor **out
                 sn_explain_json(fn));
     for (int i = 0; i < n_out; i++) {
         text_puts(&text, i ? ", " : "");
-        print_result(&text, out[i]);
+        print_result(&text, job->opened->program, i, out[i]);
     }
     text_puts(&text, "]}");
     if (!sn_check()) puts(text_str(&text));

@@ -214,6 +214,45 @@ START_TEST(inputs_have_names_and_types) {
 }
 END_TEST
 
+START_TEST(results_have_names_and_types) {
+    static const struct {
+        const char *name, *type;
+        bool fixed;
+    } wanted[] = {{"0.a", "f32[2]", false},
+                  {"0.b.0", "f32[2]", false},
+                  {"0.b.1", "f32[2]", false},
+                  {"1.z", "f32[2]", false},
+                  {"1.a", "f32[2]", false},
+                  {"2.text", "'sum'", true},
+                  {"2.7", "f32[2]", false},
+                  {"2.list.0.none", "None", true},
+                  {"2.list.0.bool", "True", true},
+                  {"2.list.0.float", "2.5", true},
+                  {"2.list.1.0", "f32[2]", false},
+                  {"3", "'done'", true},
+                  {"4", "3", true}};
+    enum { N = sizeof wanted / sizeof *wanted };
+    sn_program *const p = imported("nested", SN_COMPILE_VERIFY), *const sizes = imported("ints", SN_COMPILE_VERIFY);
+    sn_program_output out = {.size = sizeof out};
+    ck_assert_int_eq(sn_program_out_count(p), N);
+    for (int i = 0; i < N; i++) {
+        ck_assert(sn_program_out(p, i, &out) == SN_OK);
+        ck_assert_str_eq(out.name, wanted[i].name);
+        ck_assert_str_eq(out.type, wanted[i].type);
+        ck_assert(out.fixed == wanted[i].fixed);
+    }
+    ck_assert(sn_program_out(sizes, 0, &out) == SN_OK && !out.fixed);
+    ck_assert_msg(!strncmp(out.type, "f32[s", 5) && strstr(out.type, ",2]"), "%s", out.type);
+    ck_assert(sn_program_out(sizes, 3, &out) == SN_OK && !out.fixed);
+    ck_assert_str_eq(out.type, "int");
+    sn_program_out(p, N, &out);
+    expect_error(SN_ERR_ARGUMENT, "there is no result 13");
+    sn_program_out(NULL, 0, &out);
+    expect_error(SN_ERR_ARGUMENT, "NULL argument");
+    sn_program_free(p), sn_program_free(sizes);
+}
+END_TEST
+
 START_TEST(tied_weights_are_one_tensor) {
     sn_program *const p = imported("tied", SN_COMPILE_VERIFY);
     sn_dict *const d = sn_program_dict(p);
@@ -272,7 +311,7 @@ START_TEST(sizes_are_those_of_the_export) {
     refuse_call("block", (sn_value[]){sn_val(sn_randn(SN_INTS(2, 5), SN_F32))}, 1, SN_ERR_SHAPE,
                 "input 'x' has 3 dims, not 2");
     refuse_call("block", (sn_value[]){sn_int(3)}, 1, SN_ERR_ARGUMENT, "");
-    refuse_call("block", (sn_value[]){sn_val(x), sn_val(x)}, 2, SN_ERR_ARGUMENT, "takes 1 inputs, 2 are given");
+    refuse_call("block", (sn_value[]){sn_val(x), sn_val(x)}, 2, SN_ERR_ARGUMENT, "takes 1 inputs, given are 2");
     refuse_call("half", (sn_value[]){sn_val(sn_randn(SN_INTS(5, 6), SN_F32))}, 1, SN_ERR_SHAPE,
                 "input 'x': the size of dim 0 is 5, (2*s");
     refuse_call("half", (sn_value[]){sn_val(sn_randn(SN_INTS(2, 6), SN_F32))}, 1, SN_ERR_SHAPE, " = 1, but 2 <= s");
@@ -403,6 +442,7 @@ int main(void) {
     tcase_add_test(tests, a_program_is_compiled);
     tcase_add_test(tests, a_program_trains);
     tcase_add_test(tests, inputs_have_names_and_types);
+    tcase_add_test(tests, results_have_names_and_types);
     tcase_add_test(tests, tied_weights_are_one_tensor);
     tcase_add_test(tests, wide_archives_are_the_same);
     tcase_add_test(tests, the_file_stays_as_it_is);
