@@ -294,7 +294,7 @@ class Checked(torch.nn.Module):
 
     def forward(self, x, y):
         n = x.nonzero().squeeze(1)
-        torch._check(n.shape[0] >= 2)
+        torch._check(n.shape[0] >= 3)
         torch._check(n.shape[0] % 2 == 1, lambda: "an odd number of them")
         torch._check(n.shape[0] < y.shape[0])
         return n * 2, y.to(torch.float64).to(torch.float32) + n.shape[0]
@@ -308,12 +308,12 @@ class Numbers(torch.nn.Module):
         from torch._higher_order_ops.scan import scan
         from torch._higher_order_ops.while_loop import while_loop
 
-        n, m = x.shape[0], x.shape[1]
+        n, m, w = x.shape[0], x.shape[1], x.cos()
         inner = lambda a: torch.cond(a.max() > 1, lambda b: b * m, lambda b: b + n * 2, (a,))
         one = torch.cond(x.sum() > 0, inner, lambda a: a - m, (x,))
         two = torch.cond(n > 4, lambda a: a * 2, lambda a: a + 3, (x,))
         last, rows = scan(lambda c, a: (c + a * n, c * a), x[0] * 0, x, dim=0)
-        loop = while_loop(lambda i, a: i < n, lambda i, a: (i + 1, a * 2 + m), (torch.tensor(2), x))
+        loop = while_loop(lambda i, a: i < n, lambda i, a: (i + 1, a * w + m), (torch.tensor(2), x))
         return one, two, last, rows, loop, map_rows(lambda a, k: a * k + m, x, x.sum())
 
 

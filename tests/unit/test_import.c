@@ -364,7 +364,7 @@ START_TEST(values_are_asked_in_each_call) {
         for (int call = 0; call < 4; call++) {
             ck_assert_ptr_null(said_by(p, some_of_ten(3), y, SN_OK));
             const char *says = said_by(p, some_of_ten(1), y, SN_ERR_VALUE);
-            expect_said(says, "u0 >= 2");
+            expect_said(says, "u0 >= 3");
             expect_said(says, "torch_export.py:");
             expect_said(said_by(p, some_of_ten(4), y, SN_ERR_VALUE), "Eq(Mod(u0, 2), 1)");
             expect_said(said_by(p, some_of_ten(5), few, SN_ERR_VALUE), "u0 < s");
