@@ -358,7 +358,8 @@ static Status write_node(NodeWriter *w, const Json *node) {
     if (starts(target, "torch.ops.higher_order."))
         return writer_higher_order(w, node, target + strlen("torch.ops.higher_order."));
     if (starts(target, "torch.ops.")) return write_op(w, node, inputs, outputs);
-    return error_raise(ST_UNSUPPORTED, "the program calls '%.200s', which is no op", target);
+    return error_raise(ST_UNSUPPORTED,
+                       "the program calls '%.200s', which is no op: run_decompositions() leaves ops alone", target);
 }
 
 Status writer_nodes(NodeWriter *w, const Json *graph) {
