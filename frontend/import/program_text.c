@@ -178,9 +178,10 @@ static Status put_number(NodeWriter *w, const Json *member, Text *returned) {
     Text value = {0};
     for (int i = 0; i < COUNT_OF(kinds); i++) {
         if (!writer_union_is(member, kinds[i].kind)) continue;
-        const char *const own = writer_new_name(w, "number");
-        const Status status = own ? writer_arg(w, &arg, &value) : ST_MEMORY;
-        if (status == ST_OK)
+        const Status status = writer_arg(w, &arg, &value);
+        const bool is_value = status == ST_OK && text_str(&value)[0] == '%'; /* a float of sizes */
+        const char *const own = is_value ? text_str(&value) + 1 : writer_new_name(w, "number");
+        if (status == ST_OK && !is_value)
             text_printf(w->text, "  %%%s = aten::full([], %s, dtype=%s)\n", own, text_str(&value), kinds[i].dtype);
         if (status == ST_OK) text_printf(returned, "%%%s", own);
         text_free(&value);

@@ -226,6 +226,7 @@ static Status write_op(NodeWriter *w, const Json *node, const Json *inputs, cons
     Called called;
     if (!name) return error_raise(ST_PARSE, "model.json: the target '%.200s' is no op", target_of(node));
     if (!find_op(name, &called)) return error_raise(ST_UNSUPPORTED, "no op is called '%.100s'", name);
+    TRY(writer_check_floats(w, inputs));
     TRY(number_found(w, inputs, outputs, &w->found));
     TRY(write_call(w, &called, inputs, outputs));
     return called.handle ? rename_handle(w, inputs, outputs) : ST_OK;
@@ -267,11 +268,13 @@ static Status bind_number(NodeWriter *w, const SymKind *kind, const char *name) 
     return status;
 }
 
-static Status bind_numbers(NodeWriter *w, const Json *outputs) {
+static Status bind_numbers(NodeWriter *w, const Json *node, const Json *outputs) {
     for (int i = 0; i < outputs->n; i++)
         for (int k = 0; k < COUNT_OF(sym_kinds); k++) {
             const char *const name = json_string(json_get(json_get(&outputs->items[i], sym_kinds[k].kind), "as_name"));
-            if (name) TRY(bind_number(w, &sym_kinds[k], name));
+            if (!name) continue;
+            TRY(bind_number(w, &sym_kinds[k], name));
+            if (!strcmp(sym_kinds[k].kind, "as_sym_float") && !writer_get(w, name)) TRY(writer_float(w, node, name));
         }
     return ST_OK;
 }
@@ -352,7 +355,7 @@ static Status write_node(NodeWriter *w, const Json *node) {
         return error_raise(ST_PARSE, "model.json: a node has no inputs or outputs");
     bool is_check = false;
     if (is_item(target, outputs)) return write_item(w, inputs, outputs);
-    if (only_sizes(outputs)) return bind_numbers(w, outputs);
+    if (only_sizes(outputs)) return bind_numbers(w, node, outputs);
     if (starts(target, "torch.ops.aten._assert_scalar")) TRY(add_check(w, inputs, &is_check));
     if (is_check) return ST_OK;
     if (starts(target, "torch.ops.higher_order."))

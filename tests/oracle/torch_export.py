@@ -325,6 +325,15 @@ class Sums(torch.nn.Module):
         return x.new_ones(max(n, 5)), x.new_ones((n + 1) // 2), n**2, -n, x * (fixed + x.shape[1] / 2), min(n, 6) % 4
 
 
+class Floats(torch.nn.Module):
+    """Floats of sizes."""
+
+    def forward(self, x):
+        n = x.shape[0]
+        half = n / 2
+        return x * (1.0 / n), x.double() + n * 0.1, half, x.half() - half**2, -(half - 0.25)
+
+
 class Rows(torch.nn.Module):
     def forward(self, x, *, y):
         return torch.cat([x.softmax(0), y]).mean(0)
@@ -393,13 +402,14 @@ PROGRAMS = {
     "checked": (Checked, [lambda: ((torch.tensor([1, 0, 1, 1]), randn(4)), {}), lambda: ((torch.tensor([1, 1, 1, 1, 1, 0]), randn(7)), {})], dict(dynamic_shapes=({0: Dim.AUTO}, {0: Dim.AUTO}))),
     "numbers": (Numbers, [lambda: ((randn(3, 4),), {}), lambda: ((randn(6, 2) - 3,), {}), lambda: ((randn(4, 3) + 1,), {})], dict(dynamic_shapes=({0: Dim.AUTO, 1: Dim.AUTO},))),
     "sums": (Sums, [lambda: ((randn(4, 3), 2), {}), lambda: ((randn(7, 3), 2), {})], dict(dynamic_shapes=({0: Dim.AUTO}, None))),
+    "floats": (Floats, [lambda: ((randn(4, 3),), {}), lambda: ((randn(7, 3),), {})], dict(dynamic_shapes=({0: Dim.AUTO},))),
     "rows": (Rows, [lambda: ((randn(4, 3),), {"y": randn(2, 3)}), lambda: ((randn(1, 3),), {"y": randn(5, 3)})], dict(strict=True, dynamic_shapes={"x": {0: Dim("rows", min=1, max=9)}, "y": {0: Dim.AUTO}})),
     "guarded": (Guarded, [lambda: ((randn(4), randn(5)), {}), lambda: ((randn(7), randn(3)), {})], dict(dynamic_shapes=({0: Dim.AUTO}, {0: Dim.AUTO}))),
     "draft": (Half, [lambda: ((randn(4, 6),), {}), lambda: ((randn(10, 6),), {})], dict(dynamic_shapes=({0: 2 * Dim("h")},))),
     "spectrum": (Spectrum, [lambda: ((randn(8),), {})], {}),
 }
 EVAL = {"block"}
-ATEN = {"state", "half", "writes", "net", "lists", "cache", "checked", "numbers", "values"}  # as core ops, too
+ATEN = {"state", "half", "writes", "net", "lists", "cache", "checked", "numbers", "values", "floats"}  # as core ops, too
 GRADIENTS = {"block", "net", "cond", "strided"}
 WIDE = {"tied"}  # as a zip64 archive, too
 
