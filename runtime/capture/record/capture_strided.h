@@ -13,8 +13,8 @@ typedef struct StridedView { /* the same view, by numbers that a graph can hold 
  * made plain. */
 Reason strided_view(const Capture *capture, const OpCall *call, const Arg *symbolic, StridedView *view);
 
-/* Where a pending tensor will begin: `distance` elements behind the first one of `root`, an argument; root is NULL where
- * it has memory of its own. whole: it is no view. */
+/* Where a pending tensor will begin: `distance` elements behind the first one of `root`, an argument; root is NULL
+ * where it has memory of its own. whole: it is no view. */
 typedef struct PendingPlace {
     sn_tensor *root;
     int64_t distance;
