@@ -430,9 +430,10 @@ Status elementwise(MetaCall *call, Elementwise *e) {
     return ST_OK;
 }
 
+/* An alias' numbers stand where its row has tensors. */
 DType operands_promoted(const OpRow *row, const Arg *args) {
     Elementwise elements = {0};
-    elementwise(&(MetaCall){.row = row, .args = args}, &elements);
+    elementwise(&(MetaCall){.row = row->alias_of ? row->alias_of : row, .args = args}, &elements);
     return elements.common;
 }
 

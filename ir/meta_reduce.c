@@ -162,6 +162,19 @@ static Status products(MetaCall *call, int rank) {
     return ST_OK;
 }
 
+Status meta_row_dots(MetaCall *call) {
+    const Meta *const self = tensor_meta(call, 0), *const other = tensor_meta(call, 1);
+    if (!self->rank || other->rank != self->rank || !all_same(call->env, self->sizes, other->sizes, self->rank))
+        return meta_fail(call, ST_SHAPE, "needs operands of the same sizes, and a dim, not %s and %s",
+                         SIZES(call, self), SIZES(call, other));
+    if (self->dtype != other->dtype || self->dtype == DT_bool)
+        return meta_fail(call, ST_DTYPE, "needs operands of one dtype, not bool: not %s and %s",
+                         dtype_name(self->dtype), dtype_name(other->dtype));
+    TRY(same_device(call, self, other));
+    out_plain(call, 0, self->dtype, self->device, self->sizes, self->rank - 1);
+    call->order = ORDER_L;
+    return ST_OK;
+}
 Status meta_dot(MetaCall *call) { return products(call, 1); }
 Status meta_mv(MetaCall *call) { return products(call, 2); }
 

@@ -121,6 +121,7 @@ typedef enum BoundUnit {
     UNIT_one,
     UNIT_tail,
     UNIT_largest,
+    UNIT_form,
     UNIT_terms,
     UNIT_exact,
     UNIT_none

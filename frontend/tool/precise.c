@@ -97,6 +97,11 @@ static double largest_of(sn_tensor *t) {
     return most;
 }
 
+static bool asks_tanh(const OpRow *row, const Arg *args) {
+    const int at = op_param_find(row, "approximate");
+    return at >= 0 && args[at].kind == ARG_string && !strcmp(args[at].string, "tanh");
+}
+
 /* What units are of the last place of, however small the exact element is (ir/ops/bounds.def). */
 static double unit_scale(const OpRow *row, const Arg *args, DType dtype) {
     double most = 0;
@@ -105,6 +110,9 @@ static double unit_scale(const OpRow *row, const Arg *args, DType dtype) {
         return 1;
     case UNIT_tail:
         return 128 * (dtype == DT_f16 ? 0x1p-14 : (double)FLT_MIN);
+    case UNIT_form:
+        if (!asks_tanh(row, args)) return 0;
+        /* fall through */
     case UNIT_largest:
         for (int i = 0; i < row->n_params; i++)
             if (args[i].kind == ARG_tensor && args[i].val) most = fmax(most, largest_of((sn_tensor *)args[i].val));

@@ -121,6 +121,12 @@ Status deriv_mv(Deriv *d) { /* (self [n, k], vec [k]) */
     return wants(d, 1) ? deriv_set(d, 1, E(b, mv, V(swap_dims(b, saved(d, 0), 0, 1)), V(g))) : ST_OK;
 }
 
+Status deriv_row_dots(Deriv *d) {
+    Val *const g = wants(d, 0) || wants(d, 1) ? E(d->b, unsqueeze, V(grad_of(d)), I(-1)) : NULL;
+    if (wants(d, 0)) TRY(deriv_set(d, 0, mul(d->b, g, saved(d, 1))));
+    return wants(d, 1) ? deriv_set(d, 1, mul(d->b, g, saved(d, 0))) : ST_OK;
+}
+
 /* norms: by their order (PyTorch's norm_backward); where one is 0 the slope is taken as 0. -------- */
 
 typedef struct NormSlope {

@@ -1,6 +1,7 @@
 /* vmap_own.c: batching rules of rows that no kind's rule serves, as the examples' dim has to go to a place of its own:
  *
- *   mv            of a common vector: the examples' rows are more rows
+ *   mv            of a common vector: the examples' rows are more rows; of each example's: sn::row_dots
+ *   dot           sn::row_dots, and this of one dim more
  *   index_select  at positions of each example: gather, whose positions have all dims
  *   convolution   of common weights: more images; of each example's: its channels are groups of their own
  *
@@ -34,15 +35,17 @@ static int with_rest(int64_t *sizes, int n, const Meta *meta, int from) {
     return n;
 }
 
-static bool adds_alike(const OwnCall *c, const Arg *args) {
+/* A call of the row, in the place of each example's. */
+static bool row_adds_alike(const OwnCall *c, const OpRow *row, const Arg *args) {
     MetaOut outs[MAX_OUTS];
     for (int i = 0; i < MAX_OUTS; i++) outs[i] = (MetaOut){.alias = -1};
-    MetaCall all = {
-        .row = c->call->row, .form = FORM_functional, .args = args, .out = outs, .n_out = c->call->row->n_out};
+    MetaCall all = {.row = row, .form = FORM_functional, .args = args, .out = outs, .n_out = row->n_out};
     if (op_meta(&all) == ST_OK) return all.order == c->one->order;
     error_clear();
     return false;
 }
+
+static bool adds_alike(const OwnCall *c, const Arg *args) { return row_adds_alike(c, c->call->row, args); }
 
 /* True: the call was made, or failed. */
 static bool set_result(const OwnCall *c, Val *z, Status *status) {
@@ -50,11 +53,22 @@ static bool set_result(const OwnCall *c, Val *z, Status *status) {
     return true;
 }
 
-/* mv ------------------------------------------------------------------------------------------- */
+/* dot and mv ------------------------------------------------------------------------------------------- */
+
+/* A row of self, or all of them, with a vector of each example. */
+static bool run_dots(const OwnCall *c, Status *status) {
+    const bool matrix = one_of(c, 0)->rank > one_of(c, 1)->rank;
+    Val *const self = all_of(c, 0), *other = self ? all_of(c, 1) : NULL;
+    if (other && matrix) other = E(eager_builder(), unsqueeze, V(other), I(1));
+    if (other && matrix) other = E(eager_builder(), expand, V(other), A_INTS(self->meta->sizes, self->meta->rank));
+    const Arg args[] = {V(self), V(other)};
+    if (!other || !row_adds_alike(c, op_row(OP_ID(row_dots)), args)) return other ? false : set_result(c, NULL, status);
+    return set_result(c, E(eager_builder(), row_dots, args[0], args[1]), status);
+}
 
 static bool run_matrix(const OwnCall *c, Status *status) {
     Val *const matrix = example_of(c, 0);
-    if (!matrix || example_of(c, 1)) return false;
+    if (!matrix || example_of(c, 1)) return run_dots(c, status);
     const int64_t *const sizes = matrix->meta->sizes, rows[] = {sizes[0] * sizes[1], sizes[2]};
     Val *const flat = E(eager_builder(), reshape, V(matrix), A_INTS(rows, 2));
     const Arg args[] = {V(flat), c->call->args[1]};
@@ -147,6 +161,7 @@ bool vmap_own_rule(OpCall *call, const Level *level, const MetaCall *one, Status
     const OpId id = call->row->id;
     if (!level->size || call->form == FORM_inplace) return false;
     if (id == OP_ID(mv)) return run_matrix(&c, status);
+    if (id == OP_ID(dot) || id == OP_ID(row_dots)) return run_dots(&c, status);
     if (id == OP_ID(index_select)) return run_positions(&c, status);
     return id == OP_ID(convolution) && run_images(&c, status);
 }

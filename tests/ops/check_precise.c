@@ -177,7 +177,7 @@ static const Body bodies[] = {
     {"log_sigmoid", f_log_sigmoid, true},
     {"silu", f_silu, true},
     {"mish", f_mish, true},
-    {"gelu", f_gelu, true}, /* its tanh form: of the largest argument */
+    {"gelu", f_gelu, true},
     {"hardsigmoid", f_hardsigmoid, true},
     {"hardswish", f_hardswish, true},
     {"leaky_relu", f_leaky_relu, true},
@@ -248,7 +248,7 @@ static bool is_near(DType dtype, const OpRow *row, const Point *p, double got, R
     const BoundUnit unit = row->bound.unit;
     if (unit == UNIT_one) size = fmax(size, 1);
     if (unit == UNIT_tail) size = fmax(size, 128 * (dtype == DT_f32 ? (double)FLT_MIN : DBL_MIN));
-    for (int i = 0; i < row->n_params && (unit == UNIT_largest || p->tanh); i++)
+    for (int i = 0; i < row->n_params && (unit == UNIT_largest || (unit == UNIT_form && p->tanh)); i++)
         if (isfinite(p->a[i])) size = fmax(size, (double)fabsl(p->a[i]));
     return fabsl((Real)got - exactly) <= (Real)((row->bound.ulps + 1e-3) * ulp(dtype, size));
 }

@@ -5,6 +5,13 @@
 #define LINES SAMPLE_LINES
 #define BAD   SAMPLE_BAD
 
+const Samples samples_row_dots = {
+    .good = LINES("x[3,5] x[3,5]", "x[7] x[7]", "x[2,3,70] x[2,3,70]", "u[2,1100] u[2,1100]", "x[0,4] x[0,4]",
+                  "x[3,0] x[3,0]"),
+    .batched = LINES("X[4,70] X[4,70]"),
+    .bad = BAD({"x[3,5] x[5]", ST_SHAPE, "the same sizes"}, {"x[] x[]", ST_SHAPE, "a dim"},
+               {"f32[3,5] f64[3,5]", ST_DTYPE, "f64"}),
+};
 const Samples samples_reduce = {
     .good =
         LINES("x[4,5]", "x[3,4,5]", "u[1100]", "x[]", "x[1,1]", "sum: x[4,5]", "sum: u[1100]", "sum: x[0,3]",

@@ -67,6 +67,19 @@ graph f(%x: f32[0,8]) {
 }
 TEXT
 
+cat >tanh.sn <<'TEXT'
+graph f(%x: f32[2000]) {
+  %0 = aten::gelu(%x, approximate='tanh')
+  return %0
+}
+TEXT
+cat >std.sn <<'TEXT'
+graph f(%m: f32[50], %s: f32[50]) {
+  %0 = aten::normal.Tensor_Tensor(%m, %s)
+  return %0
+}
+TEXT
+
 # What is right.
 verify 0 f.sn --vary --grad
 has '^result 0 +f32\[8,8\] +eager +- +[0-9.e-]+ +[0-9.]+$'
@@ -81,6 +94,8 @@ has '^result 2 +i64\[4\] +eager +- +- +-$'
 verify 0 random.sn
 has '^f64: none: aten::rand_like draws other numbers in f64$'
 verify 0 empty.sn
+verify 0 tanh.sn
+verify 0 std.sn
 verify 0 - --json <f.sn
 has '"verdict": "same"'
 for target in hello custom newton; do verify 0 $target; done

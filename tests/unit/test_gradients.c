@@ -193,6 +193,7 @@ static const Case cases[] = {
     {OP_min_dim, ARGS(X, I(-2), A_BOOL(true)), {S(ANY, 2, 3, 4)}},
     {OP_dot, ARGS(X, X), {S(ANY, 1, 5), S(ANY, 1, 5)}},
     {OP_mv, ARGS(X, X), {S(ANY, 2, 3, 4), S(ANY, 1, 4)}},
+    {OP_row_dots, ARGS(X, X), {S(ANY, 2, 3, 4), S(ANY, 2, 3, 4)}},
 
     {OP_view, ARGS(X, DIMS(3, 2)), {S(ANY, 2, 2, 3)}},
     {OP__unsafe_view, ARGS(X, DIMS(6)), {S(ANY, 2, 2, 3)}},

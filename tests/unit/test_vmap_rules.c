@@ -69,10 +69,19 @@ END_TEST
 
 static sn_tensor *times(sn_tensor *const *in, const void *how) { return sn_mv(in[0], in[1]); }
 
+static sn_tensor *dots(sn_tensor *const *in, const void *how) { return sn_dot(in[0], in[1]); }
+static sn_tensor *vector(int64_t seed, int64_t k, bool each) { return each ? F32(seed, EXAMPLES, k) : F32(seed, k); }
+
 START_TEST(a9_18_mv) {
     for (int64_t k = 1; k < 70; k += 17)
         same_as_loop(times, NULL, (sn_tensor *[]){F32(1, EXAMPLES, 5, k), F32(2, k)}, 2, 1);
     same_as_loop(times, NULL, (sn_tensor *[]){sn_transpose(F32(1, EXAMPLES, 7, 5), 1, 2), F32(2, 7)}, 2, 1);
+    for (int64_t k = 1; k < 1200; k = 5 * k + 2) {
+        same_as_loop(times, NULL, (sn_tensor *[]){F32(1, EXAMPLES, 5, k), F32(2, EXAMPLES, k)}, 2, 3);
+        same_as_loop(times, NULL, (sn_tensor *[]){F32(1, 5, k), F32(2, EXAMPLES, k)}, 2, 2);
+        for (unsigned batched = 1; batched < 4; batched++)
+            same_as_loop(dots, NULL, (sn_tensor *[]){vector(1, k, batched & 1), vector(2, k, batched & 2)}, 2, batched);
+    }
 }
 END_TEST
 
