@@ -35,6 +35,13 @@ static uint64_t drawn(const ArrayCalls *c, int what, int i) {
 
 /* Arguments ----------------------------------------------------------------------------------- */
 
+/* Also where a dim has size 1. */
+static bool is_row_major(const Meta *meta) {
+    int64_t strides[MAX_RANK];
+    meta_contiguous_strides(NULL, meta->sizes, meta->rank, strides);
+    return !memcmp(strides, meta->strides, sizeof *strides * (size_t)meta->rank);
+}
+
 static void argument(ArrayCalls *c, const sn_value *v) {
     sn_array *const a = &c->in[c->n_in];
     *a = (sn_array){.kind = v->kind, .i = v->i};
@@ -48,7 +55,7 @@ static void argument(ArrayCalls *c, const sn_value *v) {
                             .rank = meta->rank,
                             .data = meta->numel ? tensor_data(t) : NULL,
                             .sizes = meta->sizes,
-                            .strides = meta->contiguous && drawn(c, 2, c->n_in) % 2 ? NULL : meta->strides};
+                            .strides = is_row_major(meta) && drawn(c, 2, c->n_in) % 2 ? NULL : meta->strides};
     }
     c->n_in++;
 }

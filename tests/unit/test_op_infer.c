@@ -48,7 +48,8 @@ START_TEST(views_and_writes_tell_whose_memory) {
     expect(INFER("aten::transpose.int", TYPE("f32[s0,4]"), sn_int(0), sn_int(1)), "f32[4,s0]{1,4}", 0);
     expect(INFER("aten::add_.Tensor", TYPE("f32[s0,4]"), TYPE("f32[4]")), "f32[s0,4]", 0);
     expect(INFER("aten::mul.out", TYPE("f32[3]"), TYPE("f32[3]"), TYPE("f32[3]")), "f32[3]", 2);
-    expect(INFER("aten::add.out", TYPE("f32[3]"), TYPE("f32[3]"), TYPE("f32[s0]")), "f32[3]", 2); /* alpha is left out */
+    expect(INFER("aten::add.out", TYPE("f32[3]"), TYPE("f32[3]"), TYPE("f32[s0]")), "f32[3]",
+           2); /* alpha is left out */
     ck_assert_int_eq(INFER("aten::max.dim_max", TYPE("f32[3,4]"), sn_int(1), TYPE("f32[3]"), TYPE("i64[3]")), 2);
     ck_assert(said[0].alias_of == 2 && said[1].alias_of == 3);
     ck_assert_int_eq(INFER("aten::split.Tensor", TYPE("f32[10,2]"), sn_int(4)), 3);
