@@ -1,7 +1,7 @@
 /* build.c: the graphs that calls of a program capture, built once more by <sinter/graph.h>, node by node: the text is
  * the same, byte for byte, and both, compiled, give the same bits, or the same error, and write the same into their
- * inputs. Each is a .pt2 file, too (import.c). Lists come as they are, or as values one by one (sn_values), by turns. What only captures and passes make
- * (regions, joint graphs, numbers of a call) is left out, and counted. */
+ * inputs. Each is a .pt2 file, too (import.c). Lists come as they are, or as values one by one (sn_values), by turns.
+ * What only captures and passes make (regions, joint graphs, numbers of a call) is left out, and counted. */
 #include <stdio.h>
 #include <stdlib.h>
 

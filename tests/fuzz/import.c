@@ -1,5 +1,5 @@
-/* import.c: a graph that calls of a program captured as a .pt2 file (export.c), imported and called: the results, what is
- * written into inputs, and weights afterwards are those of the graph itself, bit for bit, or both end in an error.
+/* import.c: a graph that calls of a program captured as a .pt2 file (export.c), imported and called: the results, what
+ * is written into inputs, and weights afterwards are those of the graph itself, bit for bit, or both end in an error.
  * Some of its inputs are parameters, buffers or constants of the file: there the graph has tensors bound. What the
  * format has no word for is counted. */
 #include <sinter/import.h>

@@ -37,15 +37,15 @@
  *
  * Sizes of every seventh program are marked (sn_mark_dynamic), every eighth runs under a profile. `fuzz.1000` fails
  * where anything differs or crashes, 5 % of the programs end in an error, less than 0.78 of the ops ran as generated
- * code, fewer than 4 % were saved as plans, a form or a feature was used less than 5 times, or a form never ran. A failing program lies
- * in open/ until it is mended, then in found/, which the tests replay.
+ * code, fewer than 4 % were saved as plans, a form or a feature was used less than 5 times, or a form never ran. A
+ * failing program lies in open/ until it is mended, then in found/, which the tests replay.
  *
  * What eager and compiled get wrong alike is seen beside PyTorch: `--record DIR` writes each program and all that
  * eager gave, oracle/torch_programs.py DIR runs them in PyTorch and prints what differs, smallest first; what is
  * known to differ is named there.
  *
- * With --eager programs run eagerly alone, watched: thousands in a minute, of which each form must have run (`fuzz.ran`);
- * --quick: what fails is not shrunk. */
+ * With --eager programs run eagerly alone, watched: thousands in a minute, of which each form must have run
+ * (`fuzz.ran`); --quick: what fails is not shrunk. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

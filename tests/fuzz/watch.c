@@ -1,7 +1,7 @@
-/* watch.c: what is seen of the ops of a program while eager runs it: which forms really ran, and that sn_op_infer says of
- * each what eager then gives: dtypes, sizes, strides, whose memory a result shows; or an error, where eager has one. Asked
- * of the tensors themselves, and of texts in which equal sizes are one symbol, "f32[s0,4]": what it took to hold of
- * symbols is held against the sizes that they stand for. */
+/* watch.c: what is seen of the ops of a program while eager runs it: which forms really ran, and that sn_op_infer says
+ * of each what eager then gives: dtypes, sizes, strides, whose memory a result shows; or an error, where eager has one.
+ * Asked of the tensors themselves, and of texts in which equal sizes are one symbol, "f32[s0,4]": what it took to hold
+ * of symbols is held against the sizes that they stand for. */
 #include <inttypes.h>
 #include <sinter/infer.h>
 #include <stdio.h>
