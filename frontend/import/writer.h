@@ -65,7 +65,7 @@ Status writer_casts_end(NodeWriter *w, const WriterCasts *casts);
 Status writer_nodes(NodeWriter *w, const Json *graph);
 /* Raises where a program calls ops that there are none of: all of them, with the user's lines. */
 Status writer_check_ops(Model *m);
-/* A node of which the result, `name`, is a float of sizes (writer_floats.c); one that there is none of stays unknown. */
+/* A node whose result, `name`, is a float of sizes (writer_floats.c); one that there is none of stays unknown. */
 Status writer_float(NodeWriter *w, const Json *node, const char *name);
 /* Raises where an op is given such a float and a tensor of integers. */
 Status writer_check_floats(const NodeWriter *w, const Json *inputs);
