@@ -69,6 +69,6 @@ static inline double arg_double_now(SymEnv *env, const Arg *a) {
 int64_t slice_position(SymEnv *env, const Arg *given, int64_t fallback, int64_t size);
 /* The whole part of size * factor as a double: an expression where the factor is a few halves (2, 0.5, 1.25), which a
  * double has exactly; else size as it is now, by a guard. */
-int64_t size_scaled(SymEnv *env, int64_t size, double factor);
+int64_t meta_resample_size(SymEnv *env, int64_t size, double factor);
 
 #endif

@@ -39,8 +39,8 @@ typedef struct FlowNumbers {
         const int64_t *values;
     } texts[FLOW_BODIES];
 } FlowNumbers;
-/* A call of plain operands and ints, in place: texts without symbols and ints, of the arena. numbers: NULL, or gets what
- * was put in. */
+/* A call of plain operands and ints, in place: texts without symbols and ints, of the arena. numbers: NULL, or gets
+ * what was put in. */
 Status flow_args_plain(Arena *arena, const OpRow *row, Arg *args, FlowNumbers *numbers);
 /* Whether there is nothing to be done: some texts that have nothing either say no. */
 bool flow_args_are_plain(const OpRow *row, const Arg *args);

@@ -276,7 +276,7 @@ static void out_cut(const MetaCall *call, const int64_t *sizes) {
     out_like(call, 0, &view, view.dtype);
 }
 
-/* Row-major results: also of what may only be cut. Then it is no matter which it is, by a pad whose sign is not known. */
+/* Row-major results, also of what may only be cut: then it is no matter which it is, by a pad of a sign not known. */
 static bool pads_alike(const MetaCall *call) {
     const Meta *const self = tensor_meta(call, 0);
     const Arg *const pad = &call->args[1];

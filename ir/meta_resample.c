@@ -71,7 +71,7 @@ Status meta_upsample_nearest_backward(MetaCall *call) { return upsample_backward
 Status meta_upsample_linear_backward(MetaCall *call) { return upsample_backward(call); }
 
 /* size * whole / parts is exact in double below both bounds. */
-int64_t size_scaled(SymEnv *env, int64_t size, double factor) {
+int64_t meta_resample_size(SymEnv *env, int64_t size, double factor) {
     enum { MOST_WHOLE = 1 << 16, MOST_PARTS = 1 << 16 };
     int64_t parts = 1;
     while (parts < MOST_PARTS && !double_is_i64(factor * (double)parts)) parts *= 2;
@@ -98,7 +98,7 @@ static Status upsample_vec(MetaCall *call, bool bytes_too) {
         const int64_t size = self->sizes[2 + i];
         const double wanted = by_size ? 1 : (double)sym_hint(call->env, size) * factors->floats[i];
         if (!(wanted < 1e15)) return meta_fail(call, ST_ARGUMENT, "scale_factors give a size of %g", wanted);
-        sizes[i] = by_size ? given->ints[i] : size_scaled(call->env, size, factors->floats[i]);
+        sizes[i] = by_size ? given->ints[i] : meta_resample_size(call->env, size, factors->floats[i]);
         if (sym_less(call->env, sizes[i], 1))
             return meta_fail(call, ST_ARGUMENT, "the result of input %s has no elements", SIZES(call, self));
     }

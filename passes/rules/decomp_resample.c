@@ -323,7 +323,7 @@ Status decomp_upsample_vec(Builder *b, const OpRow *row, const Arg *args, Val **
     Arg full[MAX_ARGS] = {args[0], args[1]};
     int n = 2;
     for (int i = 0; by_factor && i < factors->n; i++)
-        sizes[i] = size_scaled(b->env, self->sizes[2 + i], factors->floats[i]);
+        sizes[i] = meta_resample_size(b->env, self->sizes[2 + i], factors->floats[i]);
     if (by_factor) full[1] = A_INTS(sizes, factors->n);
     if (linear) full[n++] = args[2];
     for (int i = 0; i < self->rank - 2; i++) full[n++] = by_factor ? F(factors->floats[i]) : A_NONE;

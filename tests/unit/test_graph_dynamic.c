@@ -1,6 +1,6 @@
 /* test_graph_dynamic.c: what real models do with sizes that differ: recurrent layers and control flow of any batch and
- * length, attention, convolutional nets of any height and width. Graphs from text, with gradients: one compile, no eager
- * op, from the first call on, eager's bits; a body of control flow has one code, too. */
+ * length, attention, convolutional nets of any height and width. Graphs from text, with gradients: one compile, no
+ * eager op, from the first call on, eager's bits; a body of control flow has one code, too. */
 #include "tests/unit/contract.h"
 
 #include "frontend/api/graph_handle.h"

@@ -99,7 +99,7 @@ Status flow_body_read(FlowBody *body, const char *text, bool compiled, Val *cons
 enum { FLOW_SYMBOLS = 64 };
 struct FlowNumbers;
 /* flow_args_plain (ir/flow_text.h), remembered. */
-Status flow_put_numbers(Arena *arena, const OpRow *row, Arg *args, struct FlowNumbers *numbers);
+Status flow_numbers_put(Arena *arena, const OpRow *row, Arg *args, struct FlowNumbers *numbers);
 Status flow_code_share(const char *text, const char *general, const int64_t *values, int n);
 bool flow_code_serves(const FlowCode *code); /* no user code sees its ops */
 Status flow_code_run(const FlowCode *code, sn_tensor *const *in, sn_tensor **out);

@@ -114,7 +114,7 @@ static void remember(NumbersEntry *entry) {
     if (old) arena_free(old->arena);
 }
 
-Status flow_put_numbers(Arena *arena, const OpRow *row, Arg *args, FlowNumbers *numbers) {
+Status flow_numbers_put(Arena *arena, const OpRow *row, Arg *args, FlowNumbers *numbers) {
     NumbersKey key;
     key_make(&key, row, args);
     const uint64_t hash = key.fits ? hash_bytes(13, key.at, key.n) : 0;

@@ -121,7 +121,7 @@ Status flow_launch(OpCall *call) {
     memcpy(args, call->args, sizeof *args * (size_t)call->row->n_params);
     plain.args = args;
     FlowNumbers numbers;
-    Status status = arena ? flow_put_numbers(arena, call->row, args, &numbers) : ST_MEMORY;
+    Status status = arena ? flow_numbers_put(arena, call->row, args, &numbers) : ST_MEMORY;
     for (int i = 0; status == ST_OK && i < numbers.count; i++)
         status = flow_code_share(args[numbers.texts[i].param].string, numbers.texts[i].general, numbers.texts[i].values,
                                  numbers.texts[i].n);

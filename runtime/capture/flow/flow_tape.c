@@ -270,7 +270,7 @@ static Status with_numbers(OpCall *op, OpKernel *kernel) {
     memcpy(args, op->args, sizeof *args * (size_t)op->row->n_params);
     plain.args = args;
     FlowNumbers numbers;
-    Status status = arena ? flow_put_numbers(arena, op->row, args, &numbers) : ST_MEMORY;
+    Status status = arena ? flow_numbers_put(arena, op->row, args, &numbers) : ST_MEMORY;
     if (status == ST_OK) status = kernel(&plain);
     op->n_outs = plain.n_outs;
     arena_free(arena);
