@@ -113,7 +113,7 @@ static Status layer_out(MetaCall *call, int gates, const Meta *state, const Meta
     return states_out(call, state, memory);
 }
 
-/* (data, batch_sizes, hx, ...): hx says how many sequences there are; the values of batch_sizes are checked as it runs. */
+/* (data, batch_sizes, hx, ...): hx says how many sequences there are; batch_sizes are checked as it runs. */
 static Status packed_out(MetaCall *call, int gates, const Meta *state, const Meta *memory) {
     const Meta *const data = tensor_meta(call, 0), *const left = tensor_meta(call, 1);
     TRY(input_fits(call, state, 2));

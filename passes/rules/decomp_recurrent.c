@@ -6,9 +6,9 @@
  * The body is a text of the weights' sizes, in which the batch is a symbol: one text serves all. One step needs no
  * scan.
  *
- * Packed sequences (data, batch_sizes) have as many rows at step t as sequences are left. What input adds to the gates is
- * laid out as [steps, batch] with zeros where there is none, and the body keeps the state of a sequence where a mask says
- * that it has ended (or, from the end, has not begun); what the steps gave is picked up in data's order again. */
+ * Packed sequences (data, batch_sizes) have as many rows at step t as sequences are left. What input adds to the gates
+ * is laid out as [steps, batch] with zeros where there is none, and the body keeps the state of a sequence where a mask
+ * says that it has ended (or, from the end, has not begun); what the steps gave is picked up in data's order again. */
 #include "ir/graph.h"
 #include "ir/op_ids.h"
 #include "ir/schema.h"
@@ -95,14 +95,14 @@ Status decomp_recurrent_cell(Builder *b, const OpRow *row, const Arg *args, Val 
 /* The body as text ----------------------------------------------------------------------------- */
 
 /* Where the rows of data stand in [steps, batch]. */
-typedef struct Packing {
+typedef struct PackedRows {
     Val *mask;   /* [steps, batch, 1]: there is one */
     Val *places; /* [steps * batch]: which one; 0 where there is none */
     Val *rows;   /* of each row of data, its place among steps * batch */
     int64_t steps, batch;
-} Packing;
+} PackedRows;
 
-static Val *counted(Builder *b, int64_t n) { return E(b, arange, I(n), I(DT_i64), A_NONE, I(DEV_cpu)); }
+static Val *batch_numbers(Builder *b, int64_t n) { return E(b, arange, I(n), I(DT_i64), A_NONE, I(DEV_cpu)); }
 
 /* batch_sizes fall from the batch to at least 1, and count data's rows. */
 static Status check_packing(Builder *b, Val *left, int64_t batch, int64_t rows) {
@@ -120,17 +120,17 @@ static Status check_packing(Builder *b, Val *left, int64_t batch, int64_t rows) 
     return fits[0].val ? emit(b, OP__assert_async_msg, fits, 2, NULL) : error_pending();
 }
 
-static Status packing_of(Builder *b, Val *left, int64_t batch, int64_t rows, Device device, Packing *p) {
+static Status packing_of(Builder *b, Val *left, int64_t batch, int64_t rows, Device device, PackedRows *p) {
     TRY(check_packing(b, left, batch, rows));
     const int64_t steps = left->meta->sizes[0], flat = sym_mul(b->env, steps, batch);
     Val *const ends = E(b, cumsum, V(left), I(0)), *const begins = E(b, sub_Tensor, V(ends), V(left));
-    Val *const at = counted(b, batch), *const wide = E(b, unsqueeze, V(left), I(1));
+    Val *const at = batch_numbers(b, batch), *const wide = E(b, unsqueeze, V(left), I(1));
     Val *const mask = E(b, lt_Tensor, V(at), V(wide));
     Val *const place = E(b, add_Tensor, V(E(b, unsqueeze, V(begins), I(1))), V(at));
-    Val *const row = counted(b, rows);
+    Val *const row = batch_numbers(b, rows);
     Val *const step = E(b, searchsorted_Tensor, V(ends), V(row), A_BOOL(false), A_BOOL(true));
     Val *const within = E(b, sub_Tensor, V(row), V(E(b, index_select, V(begins), I(0), V(step))));
-    *p = (Packing){.steps = steps, .batch = batch};
+    *p = (PackedRows){.steps = steps, .batch = batch};
     Val *const moved[] = {E(b, unsqueeze, V(mask), I(2)),
                           reshaped(b, E(b, where_self, V(mask), V(place), I(0)), &flat, 1),
                           E(b, add_Tensor, V(E(b, mul_Tensor, V(step), I(batch))), V(within))};
@@ -143,13 +143,13 @@ static Status packing_of(Builder *b, Val *left, int64_t batch, int64_t rows, Dev
 }
 
 /* [rows, size] -> [steps, batch, size] */
-static Val *unpacked(Builder *b, const Packing *p, Val *x) {
+static Val *unpacked(Builder *b, const PackedRows *p, Val *x) {
     const int64_t sizes[] = {p->steps, p->batch, x ? x->meta->sizes[1] : 0};
     Val *const laid = reshaped(b, E(b, index_select, V(x), I(0), V(p->places)), sizes, 3);
     return E(b, where_self, V(p->mask), V(laid), F(0));
 }
 
-static Val *packed_again(Builder *b, const Packing *p, Val *y) {
+static Val *packed_again(Builder *b, const PackedRows *p, Val *y) {
     const int64_t sizes[] = {sym_mul(b->env, p->steps, p->batch), y ? y->meta->sizes[2] : 0};
     return E(b, index_select, V(reshaped(b, y, sizes, 2)), I(0), V(p->rows));
 }
@@ -247,7 +247,7 @@ static Val *scanned(Builder *b, Arena *arena, CellKind kind, const StepInputs *x
 }
 
 /* A layer in one direction over [steps, batch, size], or [rows, size] as p says. */
-static Val *one_direction(Builder *b, CellKind kind, Val *input, const Packing *p, bool reverse, CellState *s,
+static Val *one_direction(Builder *b, CellKind kind, Val *input, const PackedRows *p, bool reverse, CellState *s,
                           const CellWeights *w) {
     Val *const gates = input_gates(b, input, w);
     const StepInputs x = {p ? unpacked(b, p, gates) : gates, p ? p->mask : NULL};
@@ -268,8 +268,8 @@ enum { HX, PARAMS, BIASES, COUNT_LAYERS, DROPOUT, TRAIN, BIDIRECTIONAL, BATCH_FI
 typedef struct Layers {
     Builder *b;
     CellKind kind;
-    const Packing *packing; /* NULL: all sequences have all steps */
-    const Arg *args;        /* from hx on */
+    const PackedRows *packing; /* NULL: all sequences have all steps */
+    const Arg *args;           /* from hx on */
     int directions, each;
     bool biases, projects;
     Val **states, **memories; /* what is left of each layer and direction */
@@ -318,19 +318,19 @@ static Status all_layers(Layers *l, const OpRow *row, const Arg *args, Val **out
     return decomp_done(outs, row->n_out, (Val *const[]){in_layout_of(b, row, args, 0, x), states, memories});
 }
 
-static Status packing_of_call(Builder *b, const Arg *args, Packing *p) {
+static Status packing_of_call(Builder *b, const Arg *args, PackedRows *p) {
     const Arg *const hx = &args[2];
     const Meta *const state = hx->kind == ARG_tensors ? hx->vals[0]->meta : hx->val->meta, *const data =
                                                                                                args[0].val->meta;
     return packing_of(b, args[1].val, state->sizes[1], data->sizes[0], data->device, p);
 }
 
-/* (input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first), or (data, batch_sizes, hx, ...)
- * to bidirectional */
+/* (input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first), or (data, batch_sizes, hx,
+ * ...) to bidirectional */
 Status decomp_recurrent(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     const bool packed = op_param_find(row, "batch_sizes") >= 0;
     const Arg *const from = args + (packed ? 2 : 1);
-    Packing packing;
+    PackedRows packing;
     if (packed) TRY(packing_of_call(b, args, &packing));
     Layers l = {.b = b,
                 .kind = cell_of(row),

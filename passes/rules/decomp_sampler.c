@@ -1,7 +1,7 @@
-/* decomp_sampler.c: planes and volumes read between their elements, at positions given by data. A position reads 1, 2 or
- * 4 elements of each dim (taps), each with an index, a weight and whether it lies inside; a row of taps is joined along x
- * first, then the rows along y, then along z, in ascending order [B2.12]. What lies outside is left out by a choice, not
- * by a weight of 0, so that nothing infinite enters.
+/* decomp_sampler.c: planes and volumes read between their elements, at positions given by data. A position reads 1, 2
+ * or 4 elements of each dim (taps), each with an index, a weight and whether it lies inside; a row of taps is joined
+ * along x first, then the rows along y, then along z, in ascending order [B2.12]. What lies outside is left out by a
+ * choice, not by a weight of 0, so that nothing infinite enters.
  *
  * grid is [-1, 1] over each dim; with align_corners over the centres of its first and last elements, else over their
  * edges. */
@@ -227,7 +227,7 @@ typedef struct TapPath {
     Val *index, *inside, *weight;
 } TapPath;
 
-static Val *times(Builder *b, Val *x, Val *y) { return x && y ? E(b, mul_Tensor, V(x), V(y)) : x ? x : y; }
+static Val *tap_product(Builder *b, Val *x, Val *y) { return x && y ? E(b, mul_Tensor, V(x), V(y)) : x ? x : y; }
 
 static TapPath along(const Reading *r, const TapPath *path, int d, const Tap *tap) {
     Builder *const b = r->b;
@@ -293,7 +293,7 @@ static bool collect_parts(const Reading *r, TapParts *all, int d, const TapPath 
     const DimTaps *const taps = &r->taps[d];
     for (int i = 0; i < taps->n; i++) {
         TapPath path = along(r, before, d, &taps->at[i]);
-        path.weight = times(r->b, before->weight, taps->at[i].weight);
+        path.weight = tap_product(r->b, before->weight, taps->at[i].weight);
         if (d < r->dims - 1) {
             if (!collect_parts(r, all, d + 1, &path)) return false;
             continue;

@@ -1,5 +1,5 @@
-/* test_packed.c: recurrent layers over packed sequences: each sequence has the bits that it has alone, in both directions
- * and through several layers, eagerly and compiled; what batch_sizes must say. */
+/* test_packed.c: recurrent layers over packed sequences: each sequence has the bits that it has alone, in both
+ * directions and through several layers, eagerly and compiled; what batch_sizes must say. */
 #include <sinter/ops.h>
 
 #include "tests/unit/contract.h"
@@ -74,7 +74,7 @@ START_TEST(sequences_have_the_bits_they_have_alone) {
 }
 END_TEST
 
-/* Steps that a sequence does not have take their zeros from the first row of data, whose gradient knows nothing of it. */
+/* Steps that a sequence does not have read the first row of data, whose gradient knows nothing of it. */
 START_TEST(gradients_stay_in_their_sequence) {
     Recurrent r = recurrent_of(gates_of[_i]);
     sn_tensor *all[RESULTS];
