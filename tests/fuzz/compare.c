@@ -51,7 +51,6 @@ static const ModeRow modes[] = {
     {"extended replay", SN_COMPILE_REPLAY, "", NULL, .extended = true},
     {"arrays", SN_COMPILE_VERIFY, "", NULL, .arrays = true},
     {"arrays replayed", SN_COMPILE_REPLAY, "", NULL, .arrays = true},
-    {"arrays of a plan", SN_COMPILE_REPLAY, "", NULL, .saved = true, .arrays = true},
     {"saved", SN_COMPILE_REPLAY, "", "some_alone", .saved = true}};
 enum { TAUGHT_CALLS = 6 };
 

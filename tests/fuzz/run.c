@@ -324,10 +324,10 @@ static void run_op(FzRun *run, const FzStep *step) {
         run->values[step->out] = in[0].tensor ? body(step->how, in[0].tensor, step->args[1].f) : NULL;
         return;
     }
-    if (run->watch && !run->n_again)
-        fz_watch_call(run->watch, step, op, in, n_in, out, &n);
-    else
-        sn_op_call(op, in, n_in, out, &n);
+    const bool watched = run->watch && !run->n_again;
+    if (watched) fz_watch_before(run->watch, op, in, n_in);
+    sn_op_call(op, in, n_in, out, &n);
+    if (watched) fz_watch_after(run->watch, step, in, n_in, out, n);
     for (int i = 0; i < step->n_out; i++) {
         if (out[i].kind == SN_KIND_INT) out[i] = sn_val(sn_full((sn_ints){0}, out[i], SN_I64)); /* of a user's op */
         run->values[step->out + i] = !sn_check() && i < n && out[i].kind == SN_KIND_TENSOR ? out[i].tensor : NULL;

@@ -62,9 +62,9 @@ void fz_run_steps(FzRun *run, int first, int end);
 /* arrays.c: sn_call_values, by arrays. */
 sn_status fz_call_arrays(FzRun *run, uint64_t seed, const sn_value *in, int n, sn_tensor **out);
 
-/* watch.c: sn_op_call, watched. */
-void fz_watch_call(FzWatch *watch, const FzStep *step, const sn_op *op, const sn_value *in, int n_in, sn_value *out,
-                   int *n_out);
+/* watch.c: around the call of an op. */
+void fz_watch_before(FzWatch *watch, const sn_op *op, const sn_value *in, int n_in);
+void fz_watch_after(FzWatch *watch, const FzStep *step, const sn_value *in, int n_in, const sn_value *out, int n_out);
 
 /* crowd.c */
 void fz_crowd_make(FzRun *run, uint64_t *s);
