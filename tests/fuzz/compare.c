@@ -116,7 +116,8 @@ static bool changes_a_handle(const FzProgram *p) {
         OpForm form;
         const OpRow *const row =
             p->steps[i].kind == FZ_op ? op_find(p->steps[i].op, strlen(p->steps[i].op), &form) : NULL;
-        if (row && row->kind == KIND_view && form == FORM_inplace) return true;
+        const bool resizes = row && (form == FORM_out || row->role == ROLE_resizes);
+        if (resizes || (row && row->kind == KIND_view && form == FORM_inplace)) return true;
     }
     return false;
 }
