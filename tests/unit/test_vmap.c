@@ -355,18 +355,18 @@ END_TEST
 static int said;
 static void count_lines(void *context, int level, const char *topic, const char *line) {
     (void)context, (void)level;
-    said += !strcmp(topic, "vmap") && strstr(line, "aten::dot") != NULL;
+    said += !strcmp(topic, "vmap") && strstr(line, "aten::embedding ") != NULL;
 }
 
-static sn_status dots(sn_frame *f) { return sn_out(f, 0, sn_dot(sn_in(f, 0), sn_in(f, 1))); }
+static sn_tensor *row_of(sn_tensor *rows) { return sn_embedding(rows, sn_full(SN_INTS(2), sn_int(1), SN_I64)); }
+static sn_status second_rows(sn_frame *f) { return sn_out(f, 0, row_of(sn_in(f, 0))); }
 
 START_TEST(t5_a_slow_loop_says_so_once) {
-    sn_tensor *const x = F32(1, 3, 4), *const y = F32(2, 3, 4);
+    sn_tensor *const x = F32(1, 3, 4, 2);
     sn_logging_set(count_lines, NULL, NULL);
     for (int k = 0; k < 2; k++) {
-        sn_tensor *const z = VMAP(dots, NULL, NULL, x, y);
-        for (int i = 0; i < 3; i++)
-            ck_assert(same_bits(sn_select(z, 0, i), sn_dot(sn_select(x, 0, i), sn_select(y, 0, i))));
+        sn_tensor *const z = VMAP(second_rows, NULL, NULL, x);
+        for (int i = 0; i < 3; i++) ck_assert(same_bits(sn_select(z, 0, i), row_of(sn_select(x, 0, i))));
     }
     ck_assert_int_eq(said, 1);
 }
