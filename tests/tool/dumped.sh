@@ -7,18 +7,19 @@ sinter=$1 samples=$2 fuzz=$3 programs=$4
 shift 4
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-failed=0 verified=0 known=0
+failed=0 verified=0 known=0 apart=0
+# Graphs that are not counted: a place computed from values may be none that random values have. With --grad: a graph
+# that writes in place what its gradients read has none, and says so; nor has scatter.reduce 'multiply' in src, as in
+# PyTorch.
+unfit='aten::index_select: index [0-9-]+ is out of range for [0-9]+ elements'
+unfit+='|sn_gradients: .* it saved at version .*, but writes in place took it to version '
+unfit+="|sn_gradients: the derivative of scatter.reduce 'multiply' in src"
 # True findings, which are counted: 1 - eps is rounded before logit's quotient, as in PyTorch; rows of a sparse matrix
 # ascend, which no row of the op table says.
 # round.decimals computes 10^decimals, the product and the quotient in the dtype, as PyTorch does: at ties and in halves
 # that is another decimal.
-# A place that a program computes from its inputs' values may be none of the random ones'.
-# With --grad: a graph that writes in place what its gradients read has none, and says so; nor has scatter.reduce
-# 'multiply' in src, as in PyTorch.
-findings='^first op beyond its bound: aten::(logit|round.decimals) |sparse::row_starts: rows of entries do not ascend'
-findings+='|aten::index_select: index [0-9-]+ is out of range for [0-9]+ elements'
-findings+='|sn_gradients: .* it saved at version .*, but writes in place took it to version '
-findings+="|sn_gradients: the derivative of scatter.reduce 'multiply' in src"
+# An order of a norm that f32 has no number for is infinite there.
+findings='^first op beyond its bound: aten::(logit|round.decimals|linalg_vector_norm) |sparse::row_starts: rows of entries do not ascend'
 
 # Each graph of a dump into a file of its own.
 split() { awk -v stem="$2" '/^graph /{n++} n && /^[g }]/{print > (stem "." n ".sn")}' "$1"; }
@@ -29,6 +30,7 @@ verify() {
     shift 2
     "$sinter" verify "$graph" ${sample:+"--library=$sample"} "$@" >"$work/said" 2>&1
     code=$?
+    [ $code = 1 ] && grep -qE "$unfit" "$work/said" && apart=$((apart + 1)) && return
     verified=$((verified + 1))
     [ $code = 0 ] && return
     [ $code = 1 ] && grep -qE "$findings" "$work/said" && known=$((known + 1)) && return
@@ -52,6 +54,7 @@ for graph in "$work"/dumps/*.sn; do
     verify "$graph" "$sample" --grad
 done
 [ $verified -gt $((2 * programs)) ] || { echo "only $verified graphs were verified" && failed=1; }
-[ $((known * 20)) -lt $verified ] || { echo "$known of $verified graphs are known findings" && failed=1; }
-echo "$verified graphs verified, $known known findings"
+[ $((apart * 5)) -lt $verified ] || { echo "$apart graphs beside $verified were not run" && failed=1; }
+[ $((known * 8)) -lt $verified ] || { echo "$known of $verified graphs are known findings" && failed=1; }
+echo "$verified graphs verified, $known known findings, $apart not run"
 exit $failed
