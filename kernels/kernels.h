@@ -80,5 +80,9 @@ int isa_lanes(Isa isa);
 double probe_fma_gflops(void);    /* one thread, registers only; the best of several runs */
 double probe_fma_once(void);      /* the same from one run of about a millisecond: beside what it is compared with */
 double probe_bandwidth_gbs(void); /* one thread, a[i] = b[i] + c[i] over 96 MiB */
+typedef enum ProbePass { PROBE_read, PROBE_copy, PROBE_add } ProbePass;
+/* One pass over n floats in all, aligned to 64 bytes: a sum of them, one half copied from the other, a third from two
+ * others. past: its stores go past the caches. The bytes that it read and wrote. */
+int64_t probe_pass(ProbePass pass, bool past, float *memory, int64_t n);
 
 #endif

@@ -6,11 +6,15 @@
 extern const KernelTable kernel_table_v2, kernel_table_v3, kernel_table_v4;
 extern const GemmLevel gemm_level_v2, gemm_level_v3, gemm_level_v4;
 
-/* The probes' loops: fma in registers only, and a[i] = b[i] + c[i]. */
+/* The probes' loops: fma in registers only; a[i] = b[i] + c[i], reading, copying; the same with stores past the caches. */
 typedef struct ProbeLevel {
     float (*fma)(int64_t rounds); /* the sum keeps the work alive */
     int64_t flops_per_round;
     void (*add)(float *a, const float *b, const float *c, int64_t n);
+    float (*read)(const float *a, int64_t n);
+    void (*copy)(float *a, const float *b, int64_t n);
+    void (*copy_past)(float *a, const float *b, int64_t n);
+    void (*add_past)(float *a, const float *b, const float *c, int64_t n);
 } ProbeLevel;
 extern const ProbeLevel probe_level_v2, probe_level_v3, probe_level_v4;
 

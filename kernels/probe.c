@@ -43,3 +43,16 @@ double probe_bandwidth_gbs(void) {
     mem_free(memory);
     return 3.0 * (double)n * sizeof(float) / best * 1e-9;
 }
+
+int64_t probe_pass(ProbePass pass, bool past, float *memory, int64_t n) {
+    const ProbeLevel *const probe = level();
+    const int64_t part = n / (pass + 1) / 64 * 64;
+    float *const b = memory + part, *const c = b + part;
+    if (pass == PROBE_read) {
+        volatile float sink = probe->read(memory, part);
+        (void)sink;
+    }
+    if (pass == PROBE_copy) (past ? probe->copy_past : probe->copy)(memory, b, part);
+    if (pass == PROBE_add) (past ? probe->add_past : probe->add)(memory, b, c, part);
+    return part * (pass + 1) * (int64_t)sizeof(float);
+}

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "frontend/tool/bench_report.h"
+#include "frontend/tool/bench_run.h"
 #include "frontend/tool/bench_sizes.h"
 #include "frontend/tool/sample.h"
 #include "kernels/kernels.h"
@@ -18,7 +19,8 @@
 enum { MOST_THREADS = 256, MOST_REPEATS = 1000 };
 
 typedef struct Options {
-    bool json, cold;
+    bool json, cold, digest, probes;
+    const char *save; /* with digest */
     BenchFormat format;
     BenchHow how;
     double at_least; /* times as fast as eager; 0: no bound */
@@ -39,7 +41,7 @@ typedef struct Options {
 static sn_device device_of(const Options *o) { return o->target.device_given ? (sn_device)o->target.device : SN_CPU; }
 
 static void work_make(const BenchRow *row, const Options *o, Work *w) {
-    int64_t sizes[4];
+    int64_t sizes[BENCH_SIZES];
     const BenchDevice place = {device_of(o), row->dtype};
     *w = (Work){.kind = WORK_forward};
     memcpy(sizes, row->sizes, sizeof sizes);
@@ -50,7 +52,7 @@ static void work_make(const BenchRow *row, const Options *o, Work *w) {
     sn_scope_end(scope);
 }
 
-static void work_free(Work *w) {
+void bench_work_free(Work *w) {
     for (int i = 0; i < w->n_in; i++) sn_release(w->in[i]);
     if (w->closure_free) w->closure_free(w->closure);
 }
@@ -94,12 +96,12 @@ static void bench_row(const BenchRow *row, const Options *o, BenchReport *report
     work_make(row, o, &w);
     if (row->nvrtc) {
         if (!sn_check()) bench_time_nvrtc(&w, report);
-        work_free(&w);
+        bench_work_free(&w);
         return;
     }
-    if (row->product) report->product_flops = 2 * row->sizes[0] * row->sizes[1] * row->sizes[2];
+    report->flops = row->flops;
     if (!sn_check()) bench_work(&w, &o->how, report);
-    work_free(&w);
+    bench_work_free(&w);
     const bool has_pair = report->compiled.n && !report->is_call;
     if (has_pair && row->streams)
         report->copy_gbs = bench_copy_gbs(device_of(o), o->bytes);
@@ -279,10 +281,22 @@ static int run_cold(const Options *o) {
             bench_print_code_ms(&w);
         else
             printf("%.4f\n", bench_cold_ms(&w));
-        work_free(&w);
+        bench_work_free(&w);
         return sn_check() ? report_error(EXIT_wrong) : EXIT_done;
     }
     return EXIT_usage;
+}
+
+static void make_plain(const BenchRow *row, Work *w) {
+    static const Options plain = {.bytes = 1000000};
+    work_make(row, &plain, w);
+}
+
+static int run_digests(const Options *o) {
+    for (const BenchRow *row = bench_rows; row->name; row++)
+        if (wanted(o, row) && !row->warm && !row->nvrtc && bench_print_digest(row, make_plain, o->save) != ST_OK)
+            return report_error(EXIT_wrong);
+    return EXIT_done;
 }
 
 static int run_rows(const Options *o) {
@@ -332,7 +346,9 @@ static bool output_argument(CommandLine *a, Options *o) {
     int format;
     if (argument_word(a, "format", &format)) return o->format = (BenchFormat)format, true;
     return argument_flag(a, "json", &o->json) || argument_text(a, "svg", &o->svg) ||
-           argument_flag(a, "cold", &o->cold) || argument_float(a, "at-least", 1e-9, 1e9, &o->at_least);
+           argument_flag(a, "cold", &o->cold) || argument_flag(a, "probes", &o->probes) ||
+           argument_flag(a, "digest", &o->digest) || argument_text(a, "save", &o->save) ||
+           argument_float(a, "at-least", 1e-9, 1e9, &o->at_least);
 }
 
 static bool builds_argument(CommandLine *a, Options *o) {
@@ -376,6 +392,8 @@ static int check_options(const Command *self, const Options *o) {
     if (useless(o)) return usage_error(self, useless(o), o->target.given);
     if (o->n_sizes && !(is_target(o) && !is_sample(o->names[0])))
         return usage_error(self, "--sizes is for a text graph, not for", o->n_names ? o->names[0] : "rows");
+    if (o->save && !(o->digest && o->n_names == 1))
+        return usage_error(self, "--digest and one row must be given with", "--save");
     if (o->svg && !o->n_sizes) return usage_error(self, "--sizes must be given with", "--svg");
     if (o->against && (!o->n_names || is_file(o->names[0])))
         return o->n_names ? usage_error(self, "--against wants rows or samples, not", o->names[0])
@@ -402,11 +420,13 @@ int command_bench(const Command *self, int argc, char **argv) {
     if (sn_setting_set("threads", threads) != SN_OK) return report_error(EXIT_usage);
     if (o.compare && o.n_names != 1) return usage_error(self, "one other file must be given with", "--compare");
     if (o.compare) return bench_compare(o.compare, o.names[0], o.format == FORMAT_json);
+    if (o.probes) return bench_print_probes(o.format == FORMAT_json) ? report_error(EXIT_environment) : EXIT_done;
     const int code = check_options(self, &o);
     if (code != EXIT_done) return code;
     if (o.against)
         return bench_against(&(Against){o.against, o.how.seconds, o.rounds, o.format == FORMAT_json}, o.names,
                              o.n_names);
     if (o.cold) return run_cold(&o);
+    if (o.digest) return run_digests(&o);
     return !is_target(&o) ? run_rows(&o) : with_target(&o, o.n_sizes ? time_sizes : time_target);
 }

@@ -2,7 +2,7 @@
  * of the same run.
  *
  * A row makes a Work: a body, its inputs, and how it is run. Adding a row: a function that fills a
- * Work, and its line in bench_rows.c. */
+ * Work, and its line in bench_rows.c, or in bench_peers.def where other systems are measured on it. */
 #ifndef SINTER_TOOL_BENCH_H
 #define SINTER_TOOL_BENCH_H
 #include <sinter/sinter.h>
@@ -11,7 +11,7 @@
 #include "frontend/tool/target.h"
 #include "runtime/base/text.h"
 
-enum { WORK_INPUTS = 160, WORK_OUTPUTS = 16 };
+enum { WORK_INPUTS = 176, WORK_OUTPUTS = 16, BENCH_SIZES = 8 };
 
 typedef enum WorkKind {
     WORK_overhead, /* ns per op of an eager loop */
@@ -35,6 +35,7 @@ typedef struct Work {
     sn_tensor *in[WORK_INPUTS]; /* kept by the work */
     CallNumbers numbers;        /* among them */
     int n_in, n_out;            /* outputs; 0: what the kind of work gives; -1: none */
+    sn_dict *params;            /* borrowed from the closure: what a step changes; NULL: none */
     int ops;                    /* overhead: ops in one run of the body; of calls: times are per op, eager's too */
     sn_grad_mode mode;          /* of its runs; SN_GRAD_ON: what the kind of work has */
 } Work;
@@ -42,8 +43,8 @@ typedef struct Work {
 typedef struct BenchRow {
     const char *name;
     void (*make)(Work *work, const int64_t *sizes);
-    int64_t sizes[4];
-    bool product;   /* of sizes m, n, k: its operations are counted */
+    int64_t sizes[BENCH_SIZES];
+    double flops;   /* of its products, by which the FMA probe is put beside it; 0: not counted */
     int streams;    /* device/...: tensors read and written, of sizes[1] columns and as many rows as --bytes says; they
                        are run where they are named or a device is */
     sn_dtype dtype; /* of inputs that are floats; SN_DTYPE_DEFAULT: as they are made, f32 */

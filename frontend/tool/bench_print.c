@@ -117,7 +117,7 @@ static void print_rate(Text *text, const BenchReport *r) {
 }
 
 static void print_product(Text *text, const BenchReport *r) {
-    const double flops = (double)r->product_flops;
+    const double flops = r->flops;
     text_printf(text, "  %.0f GFLOP/s, %.0f %% of the probe in turn with it, %.0f %% best of best",
                 flops / r->compiled.median * 1e-6, flops / r->compiled.median * 1e-4 / r->fma,
                 flops / r->compiled.min * 1e-4 / r->fma_best);
@@ -138,7 +138,7 @@ static void print_pair(Text *text, const BenchReport *r) {
     text_printf(text, "  kernels %lld  %lld bytes moved, %lld saved  peak bytes %lld, eager %lld  share %.2f",
                 (long long)r->kernels, (long long)r->moved_bytes, (long long)r->saved_bytes, (long long)r->peak,
                 (long long)r->eager_peak, r->share);
-    if (r->product_flops) print_product(text, r);
+    if (r->flops) print_product(text, r);
     if (r->copy_gbs > 0) print_rate(text, r);
 }
 

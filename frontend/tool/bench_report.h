@@ -7,8 +7,8 @@ typedef struct BenchReport {
     Timing eager, compiled; /* ms; of a call verify and replay */
     Timing op;              /* ns of an op of an eager loop */
     Interval speedup;       /* eager / compiled */
-    double cold_ms, compile_ms, compile_min, fma, fma_best;
-    int64_t kernels, product_flops, moved_bytes, saved_bytes, arena_bytes, eager_peak, peak;
+    double cold_ms, compile_ms, compile_min, fma, fma_best, flops;
+    int64_t kernels, moved_bytes, saved_bytes, arena_bytes, eager_peak, peak;
     BenchWarm warm;
     BenchNvrtc nvrtc;
     bool is_call;           /* verify and replay, not eager and compiled */
@@ -30,6 +30,10 @@ void bench_plan(const Work *w, const BenchHow *how, BenchReport *report); /* the
 void bench_time_nvrtc(const Work *w, BenchReport *report);
 double bench_cold_ms(const Work *w);     /* the first compiled call less one eager call */
 void bench_print_code_ms(const Work *w); /* what it spent on plan and code, and how many compiles it left on disk */
+
+int bench_print_probes(bool json); /* bench_probes.c: of all levels of memory, on the threads of the pool. A Status */
+/* bench_digest.c. make: of the row its work. save: a file for what went in and came out, or NULL. A Status */
+int bench_print_digest(const BenchRow *row, void (*make)(const BenchRow *row, Work *w), const char *save);
 
 /* What stands above the rows. */
 void bench_print_head(BenchFormat format, const BenchProbes *probes);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "frontend/tool/bench_report.h"
+#include "frontend/tool/bench_run.h"
 #include "kernels/kernels.h"
 #include "runtime/base/clock.h"
 #include "runtime/capture/function/explain.h"
@@ -26,10 +27,10 @@ static int output_count(const Work *w) {
     return w->kind != WORK_overhead && !(w->kind == WORK_step && w->n_in == 0);
 }
 
-/* The gradients of all inputs that require one, from all outputs that carry one; where no input does, those of what
- * the function closes over. */
-static void run_backward(const Runner *r, sn_tensor *const *out) {
-    sn_tensor *leaves[WORK_INPUTS], *got[WORK_INPUTS], *roots[WORK_OUTPUTS], *grads[WORK_OUTPUTS];
+/* The gradients of all inputs that require one, from all outputs that carry one; how many. Where no input does, those of
+ * what the function closes over: none is given. */
+static int run_backward(const Runner *r, sn_tensor *const *out, sn_tensor **got) {
+    sn_tensor *leaves[WORK_INPUTS], *roots[WORK_OUTPUTS], *grads[WORK_OUTPUTS];
     int n = 0, n_roots = 0;
     for (int i = 0; i < r->work->n_in; i++)
         if (sn_requires_grad(r->work->in[i])) leaves[n++] = r->work->in[i];
@@ -43,6 +44,7 @@ static void run_backward(const Runner *r, sn_tensor *const *out) {
         sn_gradients(from, (sn_tensors){leaves, n}, seeds, 0, got);
     else
         sn_backward_ex(from, seeds, 0);
+    return n;
 }
 
 static sn_grad_mode mode_of(const Work *w) {
@@ -63,9 +65,9 @@ static void run_once(const Runner *r) {
     const Work *w = r->work;
     sn_scope scope = sn_scope_begin();
     sn_grad_mode_set(mode_of(w));
-    sn_tensor *out[WORK_OUTPUTS] = {NULL};
+    sn_tensor *out[WORK_OUTPUTS] = {NULL}, *got[WORK_INPUTS];
     call_work(w, r->fn, out);
-    if (w->kind == WORK_backward && !sn_check()) run_backward(r, out);
+    if (w->kind == WORK_backward && !sn_check()) run_backward(r, out, got);
     sn_scope_end(scope);
 }
 
@@ -147,6 +149,26 @@ static void release_gradients(sn_tensor **grads) {
     for (int i = 0; i < WORK_OUTPUTS; i++) sn_release(grads[i]);
 }
 
+void bench_run_kept(const Work *w, sn_compile_mode mode, BenchResults *results) {
+    output_gradients(w, results->dy);
+    const Runner r = {.work = w, .grads = results->dy, .fn = compile_work(w, mode, "kept")};
+    sn_scope scope = sn_scope_begin();
+    sn_grad_mode_set(mode_of(w));
+    call_work(w, r.fn, results->out);
+    results->n_out = output_count(w);
+    if (w->kind == WORK_backward && !sn_check()) results->n_grads = run_backward(&r, results->out, results->grads);
+    for (int i = 0; i < results->n_out; i++) sn_keep(results->out[i]);
+    for (int i = 0; i < results->n_grads; i++) sn_keep(results->grads[i]);
+    sn_scope_end(scope);
+    sn_function_free(r.fn);
+}
+
+void bench_results_free(BenchResults *results) {
+    release_gradients(results->dy);
+    for (int i = 0; i < results->n_out; i++) sn_release(results->out[i]);
+    for (int i = 0; i < results->n_grads; i++) sn_release(results->grads[i]);
+}
+
 static void read_stats(sn_function *fn, BenchReport *report) {
     sn_stats s = {.size = sizeof s};
     sn_function_stats(fn, &s);
@@ -186,11 +208,11 @@ void bench_pair(const Work *w, const BenchHow *how, sn_compile_mode first, sn_co
     output_gradients(w, grads);
     r[0] = (Runner){.work = w, .grads = grads, .fn = compile_work(w, first, "first")};
     r[1] = (Runner){.work = w, .grads = grads, .fn = compile_work(w, second, "compiled")};
-    measure_runners(r, 2, how, report->product_flops ? fma : NULL);
+    measure_runners(r, 2, how, report->flops ? fma : NULL);
     report->speedup = ratio_of(r[0].samples, r[1].samples, r[1].n);
     report->eager = timing_of(r[0].samples, r[0].n);
     report->compiled = timing_of(r[1].samples, r[1].n);
-    if (report->product_flops && r[0].n) probe_once(fma, r[0].n, report);
+    if (report->flops && r[0].n) probe_once(fma, r[0].n, report);
     report->eager_peak = peak_bytes(&r[0]);
     report->peak = peak_bytes(&r[1]);
     read_stats(r[1].fn, report);

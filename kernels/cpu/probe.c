@@ -1,5 +1,5 @@
 /* probe.c: loops that show what the core can do, printed beside benchmarks: independent fma chains in registers, enough
- * to hide their latency (12 leaves room in 16 registers, 24 in 32), and a streaming add. */
+ * to hide their latency (12 leaves room in 16 registers, 24 in 32), and passes over memory. */
 #include "kernels/cpu/math_f64.h"
 #include "kernels/levels.h"
 
@@ -23,5 +23,29 @@ static void probe_add(float *a, const float *b, const float *c, int64_t n) {
     for (int64_t i = 0; i + LANES <= n; i += LANES) put_f32(a, i, get_f32(b, i) + get_f32(c, i));
 }
 
+/* Sums of their own, so that no load waits for an addition. */
+static float probe_read(const float *a, int64_t n) {
+    enum { SUMS = 8 };
+    v_f32 sum[SUMS] = {0};
+    for (int64_t i = 0; i + SUMS * LANES <= n; i += SUMS * LANES)
+        UNROLL for (int k = 0; k < SUMS; k++) sum[k] += get_f32(a, i + k * LANES);
+    for (int k = 1; k < SUMS; k++) sum[0] += sum[k];
+    return sum[0][0];
+}
+
+static void probe_copy(float *a, const float *b, int64_t n) {
+    for (int64_t i = 0; i + LANES <= n; i += LANES) put_f32(a, i, get_f32(b, i));
+}
+
+/* Past the caches: a is aligned to whole vectors. */
+static void copy_past(float *a, const float *b, int64_t n) {
+    for (int64_t i = 0; i + LANES <= n; i += LANES) __builtin_nontemporal_store(get_f32(b, i), (v_f32 *)(a + i));
+}
+static void add_past(float *a, const float *b, const float *c, int64_t n) {
+    for (int64_t i = 0; i + LANES <= n; i += LANES)
+        __builtin_nontemporal_store(get_f32(b, i) + get_f32(c, i), (v_f32 *)(a + i));
+}
+
 extern const ProbeLevel PASTE(probe_level_, KERNEL_LEVEL);
-const ProbeLevel PASTE(probe_level_, KERNEL_LEVEL) = {fma_rounds, 2 * CHAINS *LANES, probe_add};
+const ProbeLevel PASTE(probe_level_, KERNEL_LEVEL) = {fma_rounds, 2 * CHAINS *LANES, probe_add, probe_read,
+                                                      probe_copy, copy_past,         add_past};
