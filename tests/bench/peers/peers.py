@@ -1,7 +1,7 @@
 """peers.py: `./dev bench --peers`: every row of bench_peers.def by Sinter, PyTorch, JAX and ONNX Runtime, in turn on the same cores.
 
     peers.py --sinter BUILD [--quick] [--threads 1,2] [--rounds N] [--seconds S] [--minutes M] [--peers NAME,NAME] [--resume]
-             [--table-only] [--check] [ROW-PREFIX...]
+             [--table-only] [--minima] [--check] [ROW-PREFIX...]
 
 Each peer has a process for each heap (as it comes; warm, which gives nothing back to the kernel), which a crash or the end of
 --timeout replaces. What is measured is a line of --out/run.jsonl at once; --resume goes on from there. The table (table.py) is written
@@ -58,10 +58,10 @@ class Worker:
                                         start_new_session=True, preexec_fn=lambda: os.sched_setaffinity(0, cores))
 
     def end(self):
-        if self.process:
+        if self.process and self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
-            self.process = None
+        self.process = None
 
     def answer(self, timeout):
         """A line of its stdout; None: the time is over, or the process has ended."""
@@ -86,7 +86,7 @@ class Worker:
             answer = None
         if answer is None:
             over = time.monotonic() - start >= timeout
-            code = self.process.poll()
+            code = None if over else self.process.wait()
             self.end()
             answer = {"error": f"no answer in {timeout:.0f} s" if over else f"the process ended ({code})"}
         return answer
@@ -143,8 +143,7 @@ def systems_of(options, threads, found):
     caches = {"TORCHINDUCTOR_CACHE_DIR": str(options.out / "inductor"), "TORCHINDUCTOR_COMPILE_THREADS": "1",
               "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads), "HF_HUB_OFFLINE": "1"}
     ours = {"SINTERJIT_LIBRARY": str(options.sinter / "lib/libsinter.so.0"), "SINTER_CACHE_DIR": "off",
-            "SINTER_CUDA_DRIVER": "none", "PYTHONPATH": os.pathsep.join([str(HERE.parents[2] / "frontend/python"),
-                                                                      str(options.sinter / "python")])}
+            "SINTER_CUDA_DRIVER": "none", "PYTHONPATH": str(HERE.parents[2] / "frontend/python")}
     if "torch" in found:
         command = [sys.executable, HERE / "torch_peer.py", "--threads", str(threads), "--backend=sinter"]
         out.append(("sinter", "fresh", Worker(command, cores, {**caches, **ours})))
@@ -215,6 +214,7 @@ def parse():
     parser.add_argument("--cores", help="1,2,...: those that are used, the first ones that there are")
     parser.add_argument("--resume", action="store_true", help="keep what is measured")
     parser.add_argument("--table-only", action="store_true", help="measure nothing")
+    parser.add_argument("--minima", action="store_true", help="compare the least samples: on a machine that others use, too")
     parser.add_argument("--check", action="store_true", help="compare bits, and values with PyTorch's in f64, instead")
     parser.add_argument("rows", nargs="*")
     options = parser.parse_args()
@@ -243,10 +243,12 @@ def main():
     run = [json.loads(line) for line in path.read_text().splitlines()] if keep and path.exists() else []
     if not keep:
         path.unlink(missing_ok=True)
-    if not options.table_only:
+    if options.table_only:
+        run += [{**table.machine_of(run), "minima": options.minima}]
+    else:
         found = versions([name for name in PEERS if name in options.peers.split(",")])
         head = {"system": "machine", "processor": processor(), "kernel": platform.release(), "versions": found,
-                "day": time.strftime("%Y-%m-%d"), "load": os.getloadavg()[0], "cores": len(options.cores)}
+                "day": time.strftime("%Y-%m-%d"), "load": os.getloadavg()[0], "cores": len(options.cores), "minima": options.minima}
         run.append(head)
         with open(path, "a") as file:
             file.write(json.dumps(head) + "\n")

@@ -7,8 +7,6 @@ import dataclasses
 import pathlib
 import re
 
-import numpy
-
 DEFINITION = pathlib.Path(__file__).resolve().parents[3] / "frontend/tool/bench_peers.def"
 WIDTH, HEADS = 768, 12
 
@@ -60,6 +58,7 @@ class Input:
     weight: bool = False    # what a deployed model holds as a constant
 
     def make(self, random):
+        import numpy  # a run without peers needs none
         if self.classes:
             return random.integers(0, self.classes, self.shape)
         if self.window:
@@ -80,6 +79,7 @@ class Work:
     per: int = 1  # ops in one run of overhead
 
     def arrays(self):
+        import numpy
         random = numpy.random.default_rng(0)
         return [i.make(random) for i in self.inputs], [i.make(random) for i in self.params]
 

@@ -11,16 +11,18 @@ import rows
 
 UNITS = {"eager_ns": "ns", "call_ns": "ns", "eager_ms": "ms", "compiled_ms": "ms"}
 NAMES = {"torch": "PyTorch", "jax": "JAX", "onnx": "ONNX Runtime", "sinter": "Sinter"}
+LEVELS = {"l2": "L2", "l3": "L3", "memory": "memory"}
 TITLES = {"eager_ns": "eager", "eager_ms": "eager", "compiled_ms": "compiled", "call_ns": "compiled"}
 
 
 class Figure:
-    """What one system takes in one way: the better heap."""
+    """What one system takes in one way: the better heap. suffix: "", or "_min", the least of each round's samples."""
 
-    def __init__(self, system, key, by_heap):
+    def __init__(self, system, key, by_heap, suffix):
         self.system, self.key = system, key
-        self.heap, lines = min(by_heap.items(), key=lambda item: statistics.median(line[key] for line in item[1]))
-        self.by_round = {line["round"]: line[key] for line in lines}
+        value = lambda line: line.get(key + suffix, line[key])  # noqa: E731
+        self.heap, lines = min(by_heap.items(), key=lambda item: statistics.median(map(value, item[1])))
+        self.by_round = {line["round"]: value(line) for line in lines}
         self.value = statistics.median(self.by_round.values())
         self.spread = max(line.get(key + "_spread", 0) for line in lines)
 
@@ -38,7 +40,8 @@ def figures(run, row, threads):
         for key in UNITS:
             if line.get(key, 0) > 0:
                 found.setdefault((line["system"], key), {}).setdefault(line["heap"], []).append(line)
-    return {at: Figure(*at, by_heap) for at, by_heap in found.items()}
+    suffix = "_min" if machine_of(run).get("minima") else ""
+    return {at: Figure(*at, by_heap, suffix) for at, by_heap in found.items()}
 
 
 class Compared:
@@ -87,12 +90,14 @@ def share(compared, probe):
     by_flops = row.flops / probe["fma_gflops"] * 1e-6
     if not max(by_bytes, by_flops):
         return ""
-    word = f"{level.replace('memory', 'memory').replace('l', 'L', level != 'memory')} {kind}" if by_bytes > by_flops else "FMA"
+    word = f"{LEVELS[level]} {kind}" if by_bytes > by_flops else "FMA"
     return f"{100 * max(by_bytes, by_flops) / mine.value:.0f} % {word}"
 
 
 def shown(figure):
-    return "" if figure is None else f"{figure.value:.3g} {UNITS[figure.key]}"
+    if figure is None:
+        return ""
+    return f"{figure.value:.0f}" + " " + UNITS[figure.key] if figure.value >= 100 else f"{figure.value:.3g} {UNITS[figure.key]}"
 
 
 COLUMNS = [("sinter", ("eager_ms", "eager_ns")), ("sinter", ("compiled_ms", "call_ns")), ("torch", ("eager_ms", "eager_ns")),
@@ -128,7 +133,7 @@ def machine_of(run):
 
 def probe_text(probe):
     levels = [f"{word} {' / '.join(format(probe[f'{level}_{kind}_gbs'], '.0f') for kind in ('read', 'copy', 'add'))}"
-              for level, word in (("l2", "L2"), ("l3", "L3"), ("memory", "memory"))]
+              for level, word in LEVELS.items()]
     return (f"Probes on {probe['threads']} thread{'s' * (probe['threads'] > 1)}: FMA {probe['fma_gflops']:.0f} GFLOP/s; read / copy / add "
             f"in GB/s: {', '.join(levels)}.")
 
@@ -137,8 +142,8 @@ def markdown(run):
     machine, everything = machine_of(run), compared_rows(run)
     out = [f"# {machine['processor']}", "",
            f"By `./dev bench --peers`, {machine['day']}, on {machine['cores']} cores, load {machine['load']:.1f} when it began: "
-           f"{', '.join(machine['versions'].values())}. Medians of rounds in turn; peers in the faster of both heaps. Times: the "
-           "fastest peer's over Sinter's (least and most of a round); eager: PyTorch's eager over Sinter's.", ""]
+           f"{', '.join(machine['versions'].values())}. {'Least samples' if machine.get('minima') else 'Medians'} of rounds in turn; "
+           "peers in the faster of both heaps. Times: the fastest peer's over Sinter's (least and most of a round); eager: PyTorch's eager over Sinter's.", ""]
     for threads in sorted({c.threads for c in everything}):
         probe = probe_of(run, threads)
         out += [probe_text(probe), ""] if probe else []

@@ -20,8 +20,10 @@ def identity(f):
 
 
 def compiling(backend, threads):
-    options = {"options": {"threads": threads}} if backend == "sinter" else {}
-    return lambda f: torch.compile(f, backend=backend, **options)
+    if backend != "sinter":
+        return lambda f: torch.compile(f, backend=backend)
+    from sinterjit import torch_backend
+    return lambda f: torch.compile(f, backend=torch_backend.sinter, options={"threads": threads})
 
 
 def build(backend, threads):
@@ -121,8 +123,6 @@ def main():
     elif options.values:
         print(json.dumps(values(options.values[0], rows.ROWS[options.values[1]])))
     else:
-        if options.backend == "sinter":
-            import sinterjit  # noqa: registers the backend
         worker.serve(build(options.backend, options.threads))
 
 
