@@ -52,7 +52,11 @@ def numel(shape):
     return n
 
 
-ECHO = "import sys, json, time, os\nfor l in sys.stdin:\n r = json.loads(l)['row']\n"
+ECHO = """import sys, json, time, os
+def answer(**figures): print(json.dumps(figures), flush=True)
+for line in sys.stdin:
+ r = json.loads(line)["row"]
+"""
 
 
 class Workers(unittest.TestCase):
@@ -62,13 +66,17 @@ class Workers(unittest.TestCase):
         return made
 
     def test_one_that_hangs_is_replaced(self):
-        hangs = self.worker(" time.sleep(600 if r == 'slow' else 0)\n print(json.dumps({'eager_ms': 1}), flush=True)")
+        hangs = self.worker(" time.sleep(600 if r == 'slow' else 0)\n answer(eager_ms=1)\n answer(done=1)")
         self.assertEqual(hangs.ask({"row": "fast"}, 60), {"eager_ms": 1})
         self.assertIn("no answer in 1 s", hangs.ask({"row": "slow"}, 1)["error"])
         self.assertEqual(hangs.ask({"row": "fast"}, 60), {"eager_ms": 1})
 
+    def test_what_came_before_is_kept(self):
+        half = self.worker(" answer(eager_ms=3)\n os.abort()")
+        self.assertEqual(half.ask({"row": "x"}, 60)["eager_ms"], 3)
+
     def test_one_that_crashes_is_replaced(self):
-        crashes = self.worker(" os.abort() if r == 'bad' else print(json.dumps({'eager_ms': 2}), flush=True)")
+        crashes = self.worker(" os.abort() if r == 'bad' else answer(eager_ms=2)\n answer(done=1)")
         self.assertIn("ended", crashes.ask({"row": "bad"}, 60)["error"])
         self.assertEqual(crashes.ask({"row": "good"}, 60), {"eager_ms": 2})
 

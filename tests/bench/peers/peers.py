@@ -28,6 +28,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 WARM_HEAP = {"MALLOC_MMAP_THRESHOLD_": "4294967296", "MALLOC_TRIM_THRESHOLD_": "17179869184",
              "MALLOC_TOP_PAD_": "268435456"}
 HEAPS = {"fresh": {}, "warm": WARM_HEAP}
+LARGE = 2 << 30
 PEERS = {"torch": ("torch", "torch_peer.py"), "jax": ("jax", "jax_peer.py"), "onnx": ("onnxruntime", "onnx_peer.py")}
 QUICK = ["eager/add16", "eager/chain100", "call/", "fuse/", "reduce/", "optim/", "gemm/", "conv/dw_", "conv/r18_1_cl", "conv/r18_4",
          "attn/causal_fwd_1024", "attn/decode_1024", "model/mlp_step", "model/gpt2_block_fwd"]
@@ -63,33 +64,42 @@ class Worker:
             self.process.wait()
         self.process = None
 
-    def answer(self, timeout):
-        """A line of its stdout; None: the time is over, or the process has ended."""
-        text, stop = b"", time.monotonic() + timeout
-        while not text.endswith(b"\n"):
+    def lines(self, stop):
+        """Of its stdout, until the time is over or the process has ended."""
+        text = b""
+        while True:
             ready, _, _ = select.select([self.process.stdout], [], [], max(0, stop - time.monotonic()))
             part = os.read(self.process.stdout.fileno(), 65536) if ready else b""
             if not part:
-                return None
-            text += part
-        return json.loads(text)
+                return
+            *whole, text = (text + part).split(b"\n")
+            yield from map(json.loads, whole)
 
     def ask(self, request, timeout):
-        if not self.process:
+        """What was answered, with an error where that is not all."""
+        if not self.process or self.process.poll() is not None:
             self.start()
-        start = time.monotonic()
+        stop, answer = time.monotonic() + timeout, {}
         try:
             self.process.stdin.write(json.dumps(request).encode() + b"\n")
             self.process.stdin.flush()
-            answer = self.answer(timeout)
+            for line in self.lines(stop):
+                if "done" in line:
+                    return answer
+                answer |= line
         except BrokenPipeError:
-            answer = None
-        if answer is None:
-            over = time.monotonic() - start >= timeout
-            code = None if over else self.process.wait()
-            self.end()
-            answer = {"error": f"no answer in {timeout:.0f} s" if over else f"the process ended ({code})"}
-        return answer
+            pass
+        over = time.monotonic() >= stop
+        code = None if over else self.process.wait()
+        self.end()
+        return answer | {"error": f"no answer in {timeout:.0f} s" if over else f"the process ended ({code})"}
+
+    def end_if_large(self):
+        """What a row of many parameters leaves in a heap that gives nothing back."""
+        if self.process and self.process.poll() is None:
+            pages = int(pathlib.Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
+            if pages * os.sysconf("SC_PAGE_SIZE") > LARGE:
+                self.end()
 
 
 class Sinter:
@@ -109,8 +119,6 @@ class Sinter:
 
     def ask(self, request, timeout):
         row = rows.ROWS[request["row"]]
-        if row.is_net:
-            return {"missing": "through PyTorch"}
         few = ["--repeats=2", "--warmup=1"] if row.flops > 2e10 else [f"--seconds={request['seconds']}", "--warmup=2"]
         try:
             found = [line for line in self.run([*few, row.name], timeout) if line["row"] == row.name]
@@ -121,7 +129,19 @@ class Sinter:
         return found[-1] if found else {"error": "no such row"}
 
     def end(self):
-        pass
+        """No process is left."""
+
+    end_if_large = end
+
+
+def has(name, worker, row):
+    """Whether a system has the row, so that no process is started that would say that it has not."""
+    if row.is_net:
+        return name != "jax" and not isinstance(worker, Sinter) and (name != "onnx" or not row.sizes[-1])
+    kind = rows.work_of(row).kind
+    if name == "onnx":
+        return kind == "forward"
+    return isinstance(worker, Sinter) or name == "torch" or (name == "jax" and kind != "overhead")
 
 
 def versions(names):
@@ -156,7 +176,7 @@ def systems_of(options, threads, found):
 
 def measure_row(options, row, threads, systems, write):
     """All rounds; a system that fails is not asked again."""
-    left = list(systems)
+    left = [system for system in systems if has(system[0], system[2], row)]
     for turn in range(options.rounds):
         for system in list(left):
             name, heap, worker = system
@@ -166,11 +186,8 @@ def measure_row(options, row, threads, systems, write):
             if "missing" not in answer:
                 write({"system": name, "heap": heap, "row": row.name, "threads": threads, "round": turn,
                        **{key: value for key, value in answer.items() if key not in ("peer", "row", "threads")}})
-
-
-def end_all(systems):
     for _, _, worker in systems:
-        worker.end()
+        worker.end_if_large()
 
 
 def measure_all(options, chosen, found, run):
@@ -183,21 +200,18 @@ def measure_all(options, chosen, found, run):
     done = {(line["row"], line["threads"]) for line in run if "round" in line}
     for threads in options.threads:
         write({"system": "probe", **Sinter(options.sinter, threads, options.cores[:threads]).run(["--probes"], 120)[0]})
-        systems, group = systems_of(options, threads, found), None
+        systems = systems_of(options, threads, found)
         for i, row in enumerate(chosen):
             if (row.name, threads) in done:
                 continue
             if time.monotonic() > stop:
-                say(f"{options.minutes} minutes are over: {row.name} and later rows on {threads} threads are not measured")
+                say(f"{options.minutes:g} minutes are over at {row.name} on {threads} threads: --resume goes on from there")
                 break
-            mine = row.name if row.name.startswith(("model/", "net/")) else row.name.split("/")[0]
-            if mine != group:  # what large rows left in their processes goes with them
-                end_all(systems)
-            group = mine
             measure_row(options, row, threads, systems, write)
             print(f"[{i + 1}/{len(chosen)}] {table.summary(run, row, threads)}", flush=True)
             table.write(options.out, run)
-        end_all(systems)
+        for _, _, worker in systems:
+            worker.end()
 
 
 def parse():
@@ -208,7 +222,7 @@ def parse():
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=0.1, help="of samples of each variant in each round")
-    parser.add_argument("--minutes", type=float, default=1e9, help="begin no row behind them")
+    parser.add_argument("--minutes", type=float, default=30, help="begin no row behind them; --resume goes on")
     parser.add_argument("--timeout", type=float, default=240, help="seconds of one row of one peer, with its compile")
     parser.add_argument("--peers", default=",".join(PEERS))
     parser.add_argument("--cores", help="1,2,...: those that are used, the first ones that there are")

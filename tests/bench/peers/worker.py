@@ -1,6 +1,8 @@
-"""worker.py: the loop of a peer's process: a request is a line of JSON on stdin, the answer one on the stdout it was given.
+"""worker.py: the loop of a peer's process: a request is a line of JSON on stdin, the answer some on the stdout it was given.
 
     {"row": "fuse/silu_mul", "seconds": 0.1}  ->  {"eager_ms": 9.1, "eager_ms_min": 9.0, "eager_ms_spread": 0.02, ...}
+                                                  {"compiled_ms": ...}
+                                                  {"done": true}
 
 What a row has made (compiled code, tensors) is kept until another row is asked for, so that rounds take turns with other systems.
 """
@@ -61,6 +63,11 @@ def serve(build):
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print is no answer
     name, variants = None, {}
+
+    def answer(figures):
+        answers.write(json.dumps(figures) + "\n")
+        answers.flush()
+
     for line in sys.stdin:
         request = json.loads(line)
         try:
@@ -69,16 +76,17 @@ def serve(build):
                 gc.collect()
                 variants = build(request["row"])
                 name = request["row"]
-            answer = {}
-            for key, variant in variants.items():
-                try:
-                    answer |= summary(key, variant.sample(request["seconds"]))
-                    answer[key + "_first"] = variant.first * 1e3
-                except Exception as error:  # one way of running fails, another one counts
-                    answer[key + "_error"] = f"{type(error).__name__}: {error}".splitlines()[0][:200]
         except Missing as missing:
-            answer = {"missing": str(missing) or "not written"}
+            answer({"missing": str(missing) or "not written"})
         except Exception as error:  # the driver says so, and goes on
-            answer = {"error": f"{type(error).__name__}: {error}".splitlines()[0][:200]}
-        answers.write(json.dumps(answer) + "\n")
-        answers.flush()
+            answer({"error": words(error)})
+        for key, variant in variants.items():
+            try:
+                answer(summary(key, variant.sample(request["seconds"])) | {key + "_first": variant.first * 1e3})
+            except Exception as error:  # one way of running fails, another one counts
+                answer({key + "_error": words(error)})
+        answer({"done": True})
+
+
+def words(error):
+    return f"{type(error).__name__}: {error}".splitlines()[0][:200]
