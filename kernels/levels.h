@@ -6,7 +6,8 @@
 extern const KernelTable kernel_table_v2, kernel_table_v3, kernel_table_v4;
 extern const GemmLevel gemm_level_v2, gemm_level_v3, gemm_level_v4;
 
-/* The probes' loops: fma in registers only; a[i] = b[i] + c[i], reading, copying; the same with stores past the caches. */
+/* The probes' loops: fma in registers only; a[i] = b[i] + c[i], reading, copying; stores past the
+ * caches. */
 typedef struct ProbeLevel {
     float (*fma)(int64_t rounds); /* the sum keeps the work alive */
     int64_t flops_per_round;

@@ -1,7 +1,7 @@
-/* bench_digest.c: `sinter bench --digest ROW`: one digest of all that a row's work gives, eagerly and compiled: results,
- * gradients, what it writes in place, parameters behind a step. Both begin with the same numbers, so that the digests of
- * any two instruction sets and numbers of threads are compared, too. With --save what went in and came out eagerly is
- * written as safetensors, for another system to compute: in0..., param.NAME, dy0..., out0..., grad0... */
+/* bench_digest.c: `sinter bench --digest ROW`: one digest of all that a row's work gives, eagerly and compiled:
+ * results, gradients, what it writes in place, parameters behind a step. Both begin with the same numbers, so that the
+ * digests of any two instruction sets and numbers of threads are compared, too. With --save what went in and came out
+ * eagerly is written as safetensors, for another system to compute: in0..., param.NAME, dy0..., out0..., grad0... */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -9,12 +9,12 @@
 #include "frontend/tool/values.h"
 #include "runtime/base/error.h"
 
-typedef struct Seen {
+typedef struct DigestSeen {
     uint64_t digest;
     sn_dict *values; /* NULL: not saved */
-} Seen;
+} DigestSeen;
 
-static void see(Seen *seen, const char *kind, const char *name, sn_tensor *t) {
+static void see(DigestSeen *seen, const char *kind, const char *name, sn_tensor *t) {
     char key[80];
     if (!t) return;
     if (kind[0] != 'i') seen->digest = seen->digest * UINT64_C(1099511628211) ^ values_digest(t);
@@ -22,7 +22,7 @@ static void see(Seen *seen, const char *kind, const char *name, sn_tensor *t) {
     if (seen->values) sn_dict_set(seen->values, key, sn_clone(sn_detach(t)));
 }
 
-static void see_all(Seen *seen, const char *kind, sn_tensor *const *all, int n) {
+static void see_all(DigestSeen *seen, const char *kind, sn_tensor *const *all, int n) {
     for (int i = 0; i < n; i++) {
         char name[16];
         snprintf(name, sizeof name, "%d", i);
@@ -30,13 +30,13 @@ static void see_all(Seen *seen, const char *kind, sn_tensor *const *all, int n) 
     }
 }
 
-static void see_params(Seen *seen, const char *kind, const Work *w) {
+static void see_params(DigestSeen *seen, const char *kind, const Work *w) {
     for (int i = 0; w->params && i < sn_dict_count(w->params); i++)
         see(seen, kind, sn_dict_name(w->params, i), sn_dict_at(w->params, i));
 }
 
 /* What may have been written in place is looked at again. */
-static void run_seen(Work *w, sn_compile_mode mode, Seen *seen) {
+static void run_seen(Work *w, sn_compile_mode mode, DigestSeen *seen) {
     BenchResults results = {.n_out = 0};
     const sn_scope scope = sn_scope_begin();
     see_all(seen, "in", w->in, w->n_in);
@@ -60,7 +60,7 @@ int bench_print_digest(const BenchRow *row, void (*make)(const BenchRow *row, Wo
         sn_seed(1);
         make(row, &w);
         const bool has_results = w.kind != WORK_overhead && w.kind != WORK_compile;
-        Seen seen = {.values = save && i == 0 ? sn_dict_new() : NULL};
+        DigestSeen seen = {.values = save && i == 0 ? sn_dict_new() : NULL};
         if (has_results && !sn_check()) run_seen(&w, modes[i], &seen);
         if (seen.values && !sn_check()) sn_dict_save(seen.values, save);
         sn_dict_free(seen.values);

@@ -1,5 +1,5 @@
-/* bench_probes.c: `sinter bench --probes`: what this machine reaches on so many threads, each with memory of its own: fma
- * in registers; reading, copying and adding what lies in L2, in L3 and in memory, bytes read and written. Stores are
+/* bench_probes.c: `sinter bench --probes`: what this machine reaches on so many threads, each with memory of its own:
+ * fma in registers; reading, copying and adding what lies in L2, in L3 and in memory, bytes read and written. Stores are
  * ordinary ones, or go past the caches where that is faster. The best of several runs. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ typedef struct ProbeRun {
     bool past;
 } ProbeRun;
 
-static void run_passes(void *context, int i) {
+static void probe_passes(void *context, int i) {
     const ProbeRun *const run = context;
     for (int64_t round = 0; round < run->rounds; round++)
         probe_pass(run->pass, run->past, run->memory + (int64_t)i * run->n, run->n);
@@ -35,7 +35,7 @@ static double best_gbs(ProbeRun run) {
     const int64_t part = run.n / (run.pass + 1) / 64 * 64 * (run.pass + 1);
     double best = 0;
     for (int i = -1; i < RUNS; i++) {
-        const double took = seconds_of(run_passes, &run);
+        const double took = seconds_of(probe_passes, &run);
         const double rate = (double)(part * run.rounds * pool_threads()) * sizeof(float) / took * 1e-9;
         if (i < 0) run.rounds = (int64_t)(LEAST_NS * 1e-9 / took) + 1; /* the first one warms up and says how long */
         if (i >= 0 && rate > best) best = rate;
