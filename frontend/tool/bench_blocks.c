@@ -1,6 +1,6 @@
 /* bench_blocks.c: rows of GPT-2's blocks: one, and twelve with and without checkpoints; blocks of a perceptron alone;
- * and a token decoded beside a cache of keys and values. A block's weights: norm 1, qkv, projection, norm 2, both layers of
- * the perceptron, each a weight and a bias. */
+ * and a token decoded beside a cache of keys and values. A block's weights: norm 1, qkv, projection, norm 2, both
+ * layers of the perceptron, each a weight and a bias. */
 #include <stdlib.h>
 
 #include "frontend/tool/bench_make.h"

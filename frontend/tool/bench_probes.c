@@ -1,6 +1,6 @@
 /* bench_probes.c: `sinter bench --probes`: what this machine reaches on so many threads, each with memory of its own:
- * fma in registers; reading, copying and adding what lies in L2, in L3 and in memory, bytes read and written. Stores are
- * ordinary ones, or go past the caches where that is faster. The best of several runs. */
+ * fma in registers; reading, copying and adding what lies in L2, in L3 and in memory, bytes read and written. Stores
+ * are ordinary ones, or go past the caches where that is faster. The best of several runs. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -122,6 +122,12 @@ class Table(unittest.TestCase):
         run = [*RUN, {"system": "machine", "processor": "x", "versions": {}, "day": "", "load": 0, "cores": 1, "minima": True}]
         self.assertEqual(table.Compared(run, rows.ROWS["gemm/nn_1024"], 1).times, 1.2)
 
+    def test_lines_of_the_readme(self):
+        text = "| row | Sinter |\n|---|---|\n| fuse/silu_mul | old | old | 9 |\n| fuse/chain20 | old | old | 9 |\n"
+        lines = table.with_measured_rows(text, RUN).split("\n")
+        self.assertEqual(lines[2], "| fuse/silu_mul | 10 ms, 50 % memory add | 20 ms (PyTorch compiled) | 2.0 |")
+        self.assertEqual(lines[:2] + lines[3:], text.split("\n")[:2] + text.split("\n")[3:])
+
     def test_picture_is_xml(self):
         root = xml.etree.ElementTree.fromstring(table.svg(RUN))
         bars = [e for e in root.iter() if e.tag.endswith("rect") and e.get("fill") in ("#2a7", "#c33")]

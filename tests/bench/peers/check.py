@@ -1,8 +1,8 @@
-"""check.py: `./dev bench --peers --check`: whether Sinter's results of every row are one set of bits, eager and compiled, for every
-instruction set and number of threads; and how far they are from PyTorch's in f64.
+"""check.py: `./dev bench --peers --check`: whether Sinter's results of every row are one set of bits, eager and compiled, for
+every instruction set and number of threads; and how far they are from PyTorch's in f64.
 
-v2 has no fma and emulates it, a hundred times as slow: there fused and reduced rows have HEIGHT rows of their tensors, which are compared
-with v3 and v4 of as many; others of more operations than V2_FLOPS are left out, and said.
+v2 has no fma and emulates it, a hundred times as slow: there fused and reduced rows have HEIGHT rows of their tensors, which
+are compared with v3 and v4 of as many; others of more operations than V2_FLOPS are left out, and said.
 """
 import json
 import os
@@ -39,7 +39,7 @@ def compare_ways(tool, row, ways, say, *more):
     for isa, threads in ways:
         try:
             found |= digests(tool, row, isa, threads, *more) if usable(isa) else {}
-        except (RuntimeError, subprocess.TimeoutExpired) as error:
+        except (RuntimeError, OSError, subprocess.TimeoutExpired) as error:
             say(f"{row.name}: {isa}, {threads} threads: {error}")
             return 0
     if len(set(found.values())) <= 1:

@@ -1,11 +1,11 @@
-"""peers.py: `./dev bench --peers`: every row of bench_peers.def by Sinter, PyTorch, JAX and ONNX Runtime, in turn on the same cores.
+"""peers.py: `./dev bench --peers`: every row of bench_peers.def by Sinter, PyTorch, JAX and ONNX Runtime, in turn.
 
     peers.py --sinter BUILD [--quick] [--threads 1,2] [--rounds N] [--seconds S] [--minutes M] [--peers NAME,NAME] [--resume]
-             [--table-only] [--minima] [--check] [ROW-PREFIX...]
+             [--table-only] [--minima] [--page] [--check] [ROW-PREFIX...]
 
-Each peer has a process for each heap (as it comes; warm, which gives nothing back to the kernel), which a crash or the end of
---timeout replaces. What is measured is a line of --out/run.jsonl at once; --resume goes on from there. The table (table.py) is written
-behind each row that is done.
+All run on the same cores. Each peer has a process for each heap (as it comes; warm, which gives nothing back to the kernel),
+which a crash or the end of --timeout replaces. What is measured is a line of --out/run.jsonl at once; --resume goes on from
+there. The table (table.py) is written behind each row that is done.
 """
 import argparse
 import importlib.metadata
@@ -124,7 +124,7 @@ class Sinter:
             found = [line for line in self.run([*few, row.name], timeout) if line["row"] == row.name]
         except subprocess.TimeoutExpired:
             return {"error": f"no answer in {timeout:.0f} s"}
-        except (RuntimeError, json.JSONDecodeError) as error:
+        except (RuntimeError, OSError, json.JSONDecodeError) as error:
             return {"error": str(error)[:200]}
         return found[-1] if found else {"error": "no such row"}
 
@@ -166,7 +166,8 @@ def systems_of(options, threads, found):
             "SINTER_CUDA_DRIVER": "none", "PYTHONPATH": str(HERE.parents[2] / "frontend/python")}
     if "torch" in found:
         command = [sys.executable, HERE / "torch_peer.py", "--threads", str(threads), "--backend=sinter"]
-        out.append(("sinter", "fresh", Worker(command, cores, {**caches, **ours})))
+        for more in ({}, {"SINTER_COMPILE": "0"}):  # compiled, eagerly
+            out.append(("sinter", "fresh", Worker(command, cores, {**caches, **ours, **more})))
     for name in found:
         more = ["--models", options.out / "onnx"] if name == "onnx" else []
         command = [sys.executable, HERE / PEERS[name][1], "--threads", str(threads), *more]
@@ -229,6 +230,7 @@ def parse():
     parser.add_argument("--resume", action="store_true", help="keep what is measured")
     parser.add_argument("--table-only", action="store_true", help="measure nothing")
     parser.add_argument("--minima", action="store_true", help="compare the least samples: on a machine that others use, too")
+    parser.add_argument("--page", action="store_true", help="put the table into samples/bench/results, its rows into README.md")
     parser.add_argument("--check", action="store_true", help="compare bits, and values with PyTorch's in f64, instead")
     parser.add_argument("rows", nargs="*")
     options = parser.parse_args()
@@ -269,6 +271,8 @@ def main():
         measure_all(options, chosen, found, run)
     table.write(options.out, run)
     print(table.slower(run))
+    if options.page:
+        say(table.write_page(HERE.parents[2], run))
     say(f"{options.out}/table.md, table.svg, run.jsonl")
 
 

@@ -1,10 +1,11 @@
 """table.py: a run of peers.py as Markdown and SVG: each row's best of each system, times the fastest peer's over Sinter's.
 
-Of a system a figure is the median of its rounds, in the heap that is faster; the ratio is taken round by round. A row that is measured
-by what it moves has its share of the probe of the memory in which its data lies, one of products its share of the FMA probe.
+Of a system a figure is the median of its rounds, in the heap that is faster; the ratio is taken round by round. A row that is
+measured by what it moves has its share of the probe of the memory in which its data lies, one of products of the FMA probe.
 """
 import html
 import math
+import re
 import statistics
 
 import rows
@@ -134,16 +135,17 @@ def machine_of(run):
 def probe_text(probe):
     levels = [f"{word} {' / '.join(format(probe[f'{level}_{kind}_gbs'], '.0f') for kind in ('read', 'copy', 'add'))}"
               for level, word in LEVELS.items()]
-    return (f"Probes on {probe['threads']} thread{'s' * (probe['threads'] > 1)}: FMA {probe['fma_gflops']:.0f} GFLOP/s; read / copy / add "
-            f"in GB/s: {', '.join(levels)}.")
+    return (f"Probes on {probe['threads']} thread{'s' * (probe['threads'] > 1)}: FMA {probe['fma_gflops']:.0f} GFLOP/s; read / "
+            f"copy / add in GB/s: {', '.join(levels)}.")
 
 
 def markdown(run):
     machine, everything = machine_of(run), compared_rows(run)
     out = [f"# {machine['processor']}", "",
            f"By `./dev bench --peers`, {machine['day']}, on {machine['cores']} cores, load {machine['load']:.1f} when it began: "
-           f"{', '.join(machine['versions'].values())}. {'Least samples' if machine.get('minima') else 'Medians'} of rounds in turn; "
-           "peers in the faster of both heaps. Times: the fastest peer's over Sinter's (least and most of a round); eager: PyTorch's eager over Sinter's.", ""]
+           f"{', '.join(machine['versions'].values())}. {'Least samples' if machine.get('minima') else 'Medians'} of rounds in "
+           "turn; peers in the faster of both heaps. Times: the fastest peer's over Sinter's (least and most of a round); eager: "
+           "PyTorch's eager over Sinter's.", ""]
     for threads in sorted({c.threads for c in everything}):
         probe = probe_of(run, threads)
         out += [probe_text(probe), ""] if probe else []
@@ -206,6 +208,31 @@ def svg(run):
                    f'text-anchor="middle">{times:g}</text>')
     out += [bar(c, TOP + LINE * i) for i, c in enumerate(found)]
     return "\n".join(out + ["</svg>", ""])
+
+
+def write_page(root, run):
+    """The table and the picture under the CPU's name; in the root README the lines of rows that it has. Where they are."""
+    name = re.sub("[^a-z0-9]+", "_", machine_of(run)["processor"].lower()).strip("_")
+    folder = root / "samples/bench/results"
+    (folder / f"{name}.svg").write_text(svg(run))
+    head, *rest = markdown(run).split("\n")
+    (folder / f"{name}.md").write_text("\n".join([head, "", f"![times by row]({name}.svg)", *rest]))
+    readme = root / "README.md"
+    readme.write_text(with_measured_rows(readme.read_text(), run))
+    return f"{folder / name}.md, {readme}"
+
+
+def with_measured_rows(text, run):
+    """Lines "| row | ours | fastest peer | times |" of rows on one thread."""
+    out = []
+    for line in text.split("\n"):
+        found = re.match(r"\| ([a-z0-9]+/[a-z0-9_]+) \|", line)
+        c = Compared(run, rows.ROWS[found[1]], 1) if found and found[1] in rows.ROWS else None
+        if c and c.times is not None:
+            of = share(c, probe_of(run, 1))
+            line = f"| {found[1]} | {shown(c.mine)}{', ' + of if of else ''} | {shown(c.best)} ({c.best.title}) | {c.times:.1f} |"
+        out.append(line)
+    return "\n".join(out)
 
 
 def write(folder, run):

@@ -1,11 +1,13 @@
 """torch_peer.py [--threads N] [--backend inductor|sinter]: PyTorch's process (worker.py): eagerly and by torch.compile.
 
-With sinter the nets alone, through frontend/python. --export PATH ROW writes a row for ONNX Runtime instead; --values PATH ROW computes
-in f64 what Sinter computed (`sinter bench --digest --save`) and prints how far off that is.
+With sinter the nets alone, through frontend/python; eagerly where SINTER_COMPILE=0. --export PATH ROW writes a row for ONNX
+Runtime instead; --values PATH ROW computes in f64 what Sinter computed (`sinter bench --digest --save`) and prints how far off
+that is.
 """
 import argparse
 import json
 import logging
+import os
 import warnings
 
 import torch
@@ -34,7 +36,8 @@ def build(backend, threads):
             if not row.is_net:
                 raise worker.Missing("Sinter's tool has it")
             torch._dynamo.reset()
-            return {"compiled_ms": worker.Variant(torch_works.run_of(row, compiling(backend, threads)))}
+            key = "eager_ms" if os.environ.get("SINTER_COMPILE") == "0" else "compiled_ms"
+            return {key: worker.Variant(torch_works.run_of(row, compiling(backend, threads)))}
         if kind == "overhead":
             per = rows.work_of(row).per
             return {"eager_ns": worker.Variant(torch_works.run_of(row, identity), 1e9 / per)}
