@@ -4,6 +4,7 @@ PyTorch exports each row once, in a process of its own; weights are constants, a
 """
 import argparse
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -15,17 +16,18 @@ import worker
 
 
 def exported(folder, row):
-    path = folder / (row.name.replace("/", ".") + ".onnx")
-    if not path.exists():
-        script = pathlib.Path(__file__).with_name("torch_peer.py")
-        done = subprocess.run([sys.executable, script, "--export", str(path) + ".new.onnx", row.name], capture_output=True,
-                              text=True)
+    """A folder of the row's own: the model names the file of its data."""
+    made = folder / row.name.replace("/", ".")
+    if not made.exists():
+        new = made.with_suffix(".new")
+        shutil.rmtree(new, ignore_errors=True)
+        new.mkdir(parents=True)
+        command = [sys.executable, pathlib.Path(__file__).with_name("torch_peer.py"), "--export", new / "model.onnx", row.name]
+        done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(f"torch.onnx.export: {(done.stderr.strip().splitlines() or ['no word'])[-1]}")
-        for part in folder.glob(path.name + ".new.onnx*"):  # the model names its data: both keep their names
-            pass
-        path.symlink_to(str(path) + ".new.onnx")
-    return path
+        new.rename(made)
+    return made / "model.onnx"
 
 
 def random_input(random, node):

@@ -119,7 +119,7 @@ class Sinter:
 
     def ask(self, request, timeout):
         row = rows.ROWS[request["row"]]
-        few = ["--repeats=2", "--warmup=1"] if row.flops > 2e10 else [f"--seconds={request['seconds']}", "--warmup=2"]
+        few = ["--repeats=2", "--warmup=1"] if row.flops > 5e9 else [f"--seconds={request['seconds']}", "--warmup=2"]
         try:
             found = [line for line in self.run([*few, row.name], timeout) if line["row"] == row.name]
         except subprocess.TimeoutExpired:
@@ -162,8 +162,7 @@ def systems_of(options, threads, found):
     out = [("sinter", "fresh", Sinter(options.sinter, threads, cores))]
     caches = {"TORCHINDUCTOR_CACHE_DIR": str(options.out / "inductor"), "TORCHINDUCTOR_COMPILE_THREADS": "1",
               "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads), "HF_HUB_OFFLINE": "1"}
-    ours = {"SINTERJIT_LIBRARY": str(options.sinter / "lib/libsinter.so.0"), "SINTER_CACHE_DIR": "off",
-            "SINTER_CUDA_DRIVER": "none", "PYTHONPATH": str(HERE.parents[2] / "frontend/python")}
+    ours = check.sinter_environment(options.sinter)
     if "torch" in found:
         command = [sys.executable, HERE / "torch_peer.py", "--threads", str(threads), "--backend=sinter"]
         for more in ({}, {"SINTER_COMPILE": "0"}):  # compiled, eagerly
@@ -191,6 +190,11 @@ def measure_row(options, row, threads, systems, write):
         worker.end_if_large()
 
 
+def probe(options, threads, write):
+    tool = Sinter(options.sinter, threads, options.cores[:threads])
+    write({"system": "probe", **tool.run(["--probes"], 120)[0]})
+
+
 def measure_all(options, chosen, found, run):
     def write(line):
         run.append(line)
@@ -200,7 +204,7 @@ def measure_all(options, chosen, found, run):
     stop = time.monotonic() + options.minutes * 60
     done = {(line["row"], line["threads"]) for line in run if "round" in line}
     for threads in options.threads:
-        write({"system": "probe", **Sinter(options.sinter, threads, options.cores[:threads]).run(["--probes"], 120)[0]})
+        probe(options, threads, write)
         systems = systems_of(options, threads, found)
         for i, row in enumerate(chosen):
             if (row.name, threads) in done:
@@ -213,6 +217,7 @@ def measure_all(options, chosen, found, run):
             table.write(options.out, run)
         for _, _, worker in systems:
             worker.end()
+        probe(options, threads, write)
 
 
 def parse():

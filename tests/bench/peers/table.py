@@ -75,8 +75,10 @@ class Compared:
 
 
 def probe_of(run, threads):
+    """The best of what was found before the rows and behind them."""
     found = [line for line in run if line["system"] == "probe" and line["threads"] == threads]
-    return found[-1] if found else None
+    return {key: value if isinstance(value, str) else max(line[key] for line in found)
+            for key, value in found[-1].items()} if found else None
 
 
 def share(compared, probe):

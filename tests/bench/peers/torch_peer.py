@@ -2,9 +2,10 @@
 
 With sinter the nets alone, through frontend/python; eagerly where SINTER_COMPILE=0. --export PATH ROW writes a row for ONNX
 Runtime instead; --values PATH ROW computes in f64 what Sinter computed (`sinter bench --digest --save`) and prints how far off
-that is.
+that is; --digest ROW: a digest of what a net gives through Sinter.
 """
 import argparse
+import hashlib
 import json
 import logging
 import os
@@ -113,17 +114,32 @@ def values(path, row):
     return worst
 
 
+def digest(row, threads):
+    """Of all that a net gives through Sinter, and how many nodes of its graphs Sinter has."""
+    from sinterjit import report, torch_backend
+    found = torch_works.run_of(row, compiling("sinter", threads))()
+    seen = hashlib.sha256()
+    for tensor in found if isinstance(found, tuple) else (found,):
+        if tensor is not None:
+            seen.update(tensor.detach().contiguous().numpy().tobytes())
+    counts = report.counts([r for ref in torch_backend.reports if (r := ref())])
+    return {"digest": seen.hexdigest()[:16], "nodes": f"{counts['sinter']}/{counts['nodes']}"}
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--backend", default="inductor")
     parser.add_argument("--export", nargs=2)
     parser.add_argument("--values", nargs=2)
+    parser.add_argument("--digest")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
     if options.export:
         export(options.export[0], rows.ROWS[options.export[1]])
+    elif options.digest:
+        print(json.dumps(digest(rows.ROWS[options.digest], options.threads)))
     elif options.values:
         print(json.dumps(values(options.values[0], rows.ROWS[options.values[1]])))
     else:
