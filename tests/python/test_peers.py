@@ -96,6 +96,14 @@ RUN = [PROBE,
        line("jax", "fuse/chain20", 0, error="the process ended (-6)")]
 
 
+class Resuming(unittest.TestCase):
+    def test_a_row_that_was_cut_off_is_measured_again(self):
+        done = {"system": "done", "row": "fuse/silu_mul", "threads": 1}
+        run = [PROBE, line("sinter", "fuse/silu_mul", 0), done, line("sinter", "fuse/chain20", 0)]
+        self.assertEqual(peers.done_rows(run), {("fuse/silu_mul", 1)})
+        self.assertEqual(peers.whole_rows(run), run[:3])
+
+
 class Table(unittest.TestCase):
     def test_ratio_is_of_the_faster_heap_round_by_round(self):
         compared = table.Compared(RUN, rows.ROWS["fuse/silu_mul"], 1)

@@ -94,7 +94,8 @@ def compare_values(tool, row, out, say):
         return False
     worst = json.loads(done.stdout.splitlines()[-1])
     text = ", ".join(f"{name} {value:.1e}" for name, value in worst.items())
-    print(f"{row.name:30} off PyTorch in f64 by {text}"[:150], flush=True)
+    if worst:
+        print(f"{row.name:30} off PyTorch in f64 by {text}"[:150], flush=True)
     wrong = [name for name, value in worst.items() if not value < BOUND]
     if wrong:
         say(f"{row.name}: {', '.join(wrong)} more than {BOUND:g} of the largest value off")

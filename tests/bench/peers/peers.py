@@ -1,7 +1,7 @@
 """peers.py: `./dev bench --peers`: every row of bench_peers.def by Sinter, PyTorch, JAX and ONNX Runtime, in turn.
 
     peers.py --sinter BUILD [--quick] [--threads 1,2] [--rounds N] [--seconds S] [--minutes M] [--peers NAME,NAME] [--resume]
-             [--table-only] [--minima] [--page] [--check] [ROW-PREFIX...]
+             [--no-inductor] [--table-only] [--minima] [--page] [--check] [ROW-PREFIX...]
 
 All run on the same cores. Each peer has a process for each heap (as it comes; warm, which gives nothing back to the kernel),
 which a crash or the end of --timeout replaces. What is measured is a line of --out/run.jsonl at once; --resume goes on from
@@ -168,7 +168,7 @@ def systems_of(options, threads, found):
         for more in ({}, {"SINTER_COMPILE": "0"}):  # compiled, eagerly
             out.append(("sinter", "fresh", Worker(command, cores, {**caches, **ours, **more})))
     for name in found:
-        more = ["--models", options.out / "onnx"] if name == "onnx" else []
+        more = {"onnx": ["--models", options.out / "onnx"], "torch": ["--backend", options.backend]}.get(name, [])
         command = [sys.executable, HERE / PEERS[name][1], "--threads", str(threads), *more]
         out += [(name, heap, Worker(command, cores, {**caches, **HEAPS[heap]})) for heap in options.heaps]
     return out
@@ -195,28 +195,45 @@ def probe(options, threads, write):
     write({"system": "probe", **tool.run(["--probes"], 120)[0]})
 
 
+def done_rows(run):
+    return {(line["row"], line["threads"]) for line in run if line["system"] == "done"}
+
+
+def whole_rows(run):
+    """Without those in whose midst a run was ended."""
+    done = done_rows(run)
+    return [line for line in run if "row" not in line or (line["row"], line["threads"]) in done]
+
+
+def measure_rows(options, chosen, threads, systems, run, write):
+    for i, row in enumerate(chosen):
+        if (row.name, threads) in done_rows(run):
+            continue
+        if time.monotonic() > options.stop:
+            say(f"{options.minutes:g} minutes are over at {row.name} on {threads} threads: --resume goes on from there")
+            break
+        measure_row(options, row, threads, systems, write)
+        write({"system": "done", "row": row.name, "threads": threads})
+        print(f"[{i + 1}/{len(chosen)}] {table.summary(run, row, threads)}", flush=True)
+        table.write(options.out, run)
+
+
 def measure_all(options, chosen, found, run):
     def write(line):
         run.append(line)
         with open(options.out / "run.jsonl", "a") as file:
             file.write(json.dumps(line) + "\n")
 
-    stop = time.monotonic() + options.minutes * 60
-    done = {(line["row"], line["threads"]) for line in run if "round" in line}
+    options.stop = time.monotonic() + options.minutes * 60
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     for threads in options.threads:
         probe(options, threads, write)
         systems = systems_of(options, threads, found)
-        for i, row in enumerate(chosen):
-            if (row.name, threads) in done:
-                continue
-            if time.monotonic() > stop:
-                say(f"{options.minutes:g} minutes are over at {row.name} on {threads} threads: --resume goes on from there")
-                break
-            measure_row(options, row, threads, systems, write)
-            print(f"[{i + 1}/{len(chosen)}] {table.summary(run, row, threads)}", flush=True)
-            table.write(options.out, run)
-        for _, _, worker in systems:
-            worker.end()
+        try:
+            measure_rows(options, chosen, threads, systems, run, write)
+        finally:
+            for _, _, worker in systems:
+                worker.end()
         probe(options, threads, write)
 
 
@@ -231,6 +248,8 @@ def parse():
     parser.add_argument("--minutes", type=float, default=30, help="begin no row behind them; --resume goes on")
     parser.add_argument("--timeout", type=float, default=240, help="seconds of one row of one peer, with its compile")
     parser.add_argument("--peers", default=",".join(PEERS))
+    parser.add_argument("--no-inductor", dest="backend", action="store_const", const="none", default="inductor",
+                        help="PyTorch eagerly alone: its compiles take most of the time")
     parser.add_argument("--cores", help="1,2,...: those that are used, the first ones that there are")
     parser.add_argument("--resume", action="store_true", help="keep what is measured")
     parser.add_argument("--table-only", action="store_true", help="measure nothing")
@@ -262,6 +281,7 @@ def main():
         sys.exit(check.compare(options.sinter, chosen, options.out, options.cores, say))
     keep = options.resume or options.table_only
     run = [json.loads(line) for line in path.read_text().splitlines()] if keep and path.exists() else []
+    run = whole_rows(run) if options.resume else run
     if not keep:
         path.unlink(missing_ok=True)
     if options.table_only:

@@ -1,4 +1,4 @@
-"""torch_peer.py [--threads N] [--backend inductor|sinter]: PyTorch's process (worker.py): eagerly and by torch.compile.
+"""torch_peer.py [--threads N] [--backend inductor|none|sinter]: PyTorch's process (worker.py): eagerly and by torch.compile.
 
 With sinter the nets alone, through frontend/python; eagerly where SINTER_COMPILE=0. --export PATH ROW writes a row for ONNX
 Runtime instead; --values PATH ROW computes in f64 what Sinter computed (`sinter bench --digest --save`) and prints how far off
@@ -42,12 +42,12 @@ def build(backend, threads):
         if kind == "overhead":
             per = rows.work_of(row).per
             return {"eager_ns": worker.Variant(torch_works.run_of(row, identity), 1e9 / per)}
-        torch._dynamo.reset()
-        compiled = torch_works.run_of(row, compiling(backend, threads))
-        if kind == "call":
-            return {"call_ns": worker.Variant(compiled, 1e9)}
-        eager = torch_works.run_of(row, identity)
-        return {"eager_ms": worker.Variant(eager), "compiled_ms": worker.Variant(compiled)}
+        ways = {} if kind == "call" else {"eager_ms": worker.Variant(torch_works.run_of(row, identity))}
+        if backend != "none":
+            torch._dynamo.reset()
+            compiled = torch_works.run_of(row, compiling(backend, threads))
+            ways |= {"call_ns": worker.Variant(compiled, 1e9)} if kind == "call" else {"compiled_ms": worker.Variant(compiled)}
+        return ways
     return of
 
 
