@@ -72,6 +72,36 @@ void gemm_pack_b(const GemmCall *call, void *packed);
 void kernel_transpose(int bytes, const void *from, int64_t from_ld, void *to, int64_t to_ld, int64_t rows,
                       int64_t columns);
 
+/* Sums over the taps of a kernel, where a product of matrices would have one row: chains of fma over ascending taps from
+ * +0 [B2.4]. Types f32 and f64; strides in elements; a list of pointers has one for each tap. bias has no -0. */
+typedef struct TapRows { /* to[r][i] = chain over t of weight[t] * source[t][r][i], + *bias; i < n, n >= tap_lanes() */
+    void *to;
+    int64_t to_ld, source_ld;
+    const void *const *source;
+    const void *weight, *bias;
+    int64_t taps, rows, n;
+} TapRows;
+typedef struct TapPixels { /* to[j][c] = chain over t of weight[t][c] * source[t][j][c], + bias[c]; c < n */
+    void *to;
+    int64_t to_step, source_step;
+    const void *const *source, *const *weight;
+    const void *bias;
+    int64_t taps, pixels, n;
+} TapPixels;
+typedef struct TapWeights { /* to[t][c] = fma(left[j][c], source[t][j][c], to[t][c]) by ascending j < pixels; c < n */
+    void *const *to;
+    const void *const *source;
+    const void *left;
+    int64_t source_step, left_step;
+    int64_t taps, pixels, n;
+} TapWeights;
+void tap_rows(SType type, const TapRows *call);
+void tap_pixels(SType type, const TapPixels *call);
+void tap_weights(SType type, const TapWeights *call);
+/* to[i] = from[i * step], i < n */
+void take_steps(SType type, void *to, const void *from, int64_t step, int64_t n);
+int tap_lanes(void); /* elements of a vector of the level in use */
+
 /* Vectors of the primitives and of the JIT; the bitcode itself is in kernels/bitcode.h. */
 /* f32 lanes of a JIT vector: 4, 8, 16; every type uses this many elements */
 int isa_lanes(Isa isa);

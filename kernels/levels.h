@@ -19,4 +19,13 @@ typedef struct ProbeLevel {
 } ProbeLevel;
 extern const ProbeLevel probe_level_v2, probe_level_v3, probe_level_v4;
 
+/* Of cpu/taps.c, by type: f32, f64. */
+typedef struct TapsLevel {
+    void (*rows[2])(const TapRows *);
+    void (*pixels[2])(const TapPixels *);
+    void (*weights[2])(const TapWeights *);
+    void (*take_steps[2])(void *to, const void *from, int64_t step, int64_t n);
+} TapsLevel;
+extern const TapsLevel taps_level_v2, taps_level_v3, taps_level_v4;
+
 #endif

@@ -2,41 +2,28 @@
  * zeros. */
 #include "runtime/cpu/conv_patches.h"
 
-/* The columns x of a line, from lo on and before hi, that read inside the source. */
-static void taps_inside(int64_t offset, int64_t step, int64_t size, int64_t *lo, int64_t *hi) {
+void columns_inside(int64_t offset, int64_t step, int64_t size, int64_t *lo, int64_t *hi) {
     const int64_t first = offset >= 0 ? 0 : ceil_div(-offset, step);
     const int64_t last = offset >= size ? 0 : ceil_div(size - offset, step);
     *lo = max_i64(*lo, first);
     *hi = min_i64(*hi, last);
 }
 
-static void copy_steps(char *to, const char *from, int64_t step, int64_t n, int bytes) {
-    if (step == 1) {
-        memcpy(to, from, (size_t)(n * bytes));
-    } else if (bytes == 4) {
-        for (int64_t i = 0; i < n; i++) memcpy(to + i * 4, from + i * step * 4, 4);
-    } else {
-        for (int64_t i = 0; i < n; i++) memcpy(to + i * 8, from + i * step * 8, 8);
-    }
-}
-
-typedef struct PatchLine {
-    int64_t offset, first, n; /* of the tap in the innermost dim; columns of the line */
-} PatchLine;
-
-/* source NULL: a line of padding. */
-static void fill_line(const Patches *p, const char *source, const PatchLine *line, char *to) {
+void patches_line(const Patches *p, const char *source, int64_t offset, int64_t first, int64_t n, char *to) {
     const int64_t step = p->step[2];
-    int64_t lo = line->first, hi = line->first + line->n;
-    if (source) taps_inside(line->offset, step, p->size[2], &lo, &hi);
+    int64_t lo = first, hi = first + n;
+    if (source) columns_inside(offset, step, p->size[2], &lo, &hi);
     if (!source || lo >= hi) {
-        memset(to, 0, (size_t)(line->n * p->bytes));
+        memset(to, 0, (size_t)(n * p->bytes));
         return;
     }
-    const int64_t before = (lo - line->first) * p->bytes, run = (hi - lo) * p->bytes;
-    const int64_t after = line->n * p->bytes - before - run;
+    const int64_t before = (lo - first) * p->bytes, run = (hi - lo) * p->bytes, after = n * p->bytes - before - run;
+    const char *const from = source + (lo * step + offset) * p->bytes;
     if (before) memset(to, 0, (size_t)before);
-    copy_steps(to + before, source + (lo * step + line->offset) * p->bytes, step, hi - lo, p->bytes);
+    if (step == 1)
+        memcpy(to + before, from, (size_t)run);
+    else
+        take_steps(p->bytes == 4 ? S_f32 : S_f64, to + before, from, step, hi - lo);
     if (after) memset(to + before + run, 0, (size_t)after);
 }
 
@@ -54,7 +41,7 @@ void patches_row(const Patches *p, int64_t channel, int64_t tap, int64_t first, 
         const char *const source = p->source + (image * p->batch_stride + channel * p->channel_stride +
                                                 (from_z * p->size[1] + from_y) * p->size[2]) *
                                                    p->bytes;
-        fill_line(p, reads ? source : NULL, &(PatchLine){offset, x, some}, to);
+        patches_line(p, reads ? source : NULL, offset, x, some, to);
         if (++y == p->columns[1] && (y = 0, ++z == p->columns[0])) z = 0, image++;
     }
 }

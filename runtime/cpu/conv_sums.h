@@ -2,6 +2,8 @@
  * type, one chunk of sums as a product of matrices, and the same with padding left out. */
 #ifndef SINTER_RUNTIME_CPU_CONV_SUMS_H
 #define SINTER_RUNTIME_CPU_CONV_SUMS_H
+#include <stdatomic.h>
+
 #include "runtime/cpu/conv_patches.h"
 #include "runtime/device/spatial.h"
 
@@ -22,6 +24,44 @@ typedef struct DenseData {
 Status plain_begin(const sn_tensor *t, DenseData *p);
 void plain_end(DenseData *p);
 bool all_finite(const char *at, SType type, int64_t n);
+
+/* result[n, m, x] = sum over (r, tap) of weight[m, r, tap] * source[n, r, x * step + offset of tap], which the head of
+ * cpu_convolution.c explains, for one phase of the result. */
+typedef struct ConvSum {
+    const ConvGeometry *g;
+    Patches patches;
+    const sn_tensor *source; /* what the patches show, as it came */
+    bool by_pixel; /* conv_pixels.c reads it so; else it is dense, and a weight that is not finite has `ones` */
+    int64_t rows, channels; /* m and r of one group */
+    const char *weight;     /* [groups][rows][channels][taps] */
+    const int64_t *whole;   /* by tap: its number in the whole kernel */
+    const char *bias;       /* [groups * rows], no -0 among them; NULL */
+    const char *ones;       /* one plane of the source, where weight is not finite */
+    sn_tensor *out;
+    int64_t first[CONV_DIMS], step[CONV_DIMS]; /* column x is position x * step + first of the result */
+    int64_t block;                             /* columns at once */
+    _Atomic bool no_memory;
+} ConvSum;
+
+/* Where channels lie beside each other: elements from one image, line and position to the next. */
+typedef struct PixelStrides {
+    int64_t image, line, pixel;
+} PixelStrides;
+
+/* The gradient of weight: result[m, r, tap] = chain over (image, x) of left[image, m, x] * source[image, r, x * step +
+ * offset of tap], which the head of cpu_convolution_weight.c explains. */
+typedef struct ConvWeightSum {
+    const ConvGeometry *g;
+    Patches patches;
+    const char *left; /* [image][groups * rows][positions] */
+    bool by_pixel;    /* left and source are read by these strides instead */
+    PixelStrides left_pixels, source_pixels;
+    int64_t rows, channels;
+    const char *ones; /* one plane of the source, where left is not finite */
+    char *to;         /* [groups * rows][channels][taps] */
+    int64_t block;    /* rows of patches at once */
+    _Atomic bool no_memory;
+} ConvWeightSum;
 
 /* One chunk: to[m][i] = chain over k of left[m][k] * patch[k][i] (patch[i][k] if by_column) */
 typedef struct Chunk {

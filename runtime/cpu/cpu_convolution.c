@@ -8,14 +8,12 @@
  *                      i + padding - tap * dilation divisible by the stride. Positions that leave the same rest by the
  *                      stride, a phase, have the same taps: each phase is a sum of this form with step 1
  *   gradient of input  the transposed convolution of a convolution's grad_output, and the other way round
- * The gradient of weight is in cpu_convolution_weight.c.
+ * The gradient of weight is in cpu_convolution_weight.c; groups of one channel (depthwise) are in conv_taps.h.
  *
  * A product takes padding as 0, where the rule leaves it out. fma(w, 0, sum) is sum, but for the sign of a sum of 0
  * (the rule ends by adding +0, so none has one) and for a w that is inf or NaN: then `left_out` adds element by
  * element. Results do not depend on blocks, layout or threads: an element is one chain. */
-#include <stdatomic.h>
-
-#include "runtime/cpu/conv_sums.h"
+#include "runtime/cpu/conv_taps.h"
 #include "runtime/cpu/cpu_copy.h"
 #include "runtime/core/pool.h"
 #include "runtime/device/alloc_cpu.h"
@@ -24,21 +22,6 @@ enum { LEAST_COLUMNS = 64, /* a panel of the product's */ MOST_COLUMNS = 4096 };
 
 /* convolution ---------------------------------------------------------------------------------------------------- */
 
-/* The sum at the head of this file, for one phase. */
-typedef struct Sum {
-    const ConvGeometry *g;
-    Patches patches;
-    int64_t rows, channels; /* m and r of one group */
-    const char *weight;     /* [groups][rows][channels][taps] */
-    const int64_t *whole;   /* by tap: its number in the whole kernel */
-    const char *bias;       /* [groups * rows], no -0 among them; NULL */
-    const char *ones;       /* one plane of the source, where weight is not finite */
-    sn_tensor *out;
-    int64_t first[CONV_DIMS], step[CONV_DIMS]; /* column x is position x * step + first of the result */
-    int64_t block;                             /* columns at once */
-    _Atomic bool no_memory;
-} Sum;
-
 /* What a part works in. */
 typedef struct ConvScratch {
     char *patch, *sum, *more, *mask;
@@ -46,12 +29,12 @@ typedef struct ConvScratch {
 } ConvScratch;
 
 /* The chunk of the order that row q of the patches is in. */
-static int64_t chunk_of(const Sum *s, int64_t q) {
+static int64_t chunk_of(const ConvSum *s, int64_t q) {
     const int64_t taps = patches_taps(&s->patches);
     return (q / taps * kernel_size(s->g) + s->whole[q % taps]) / CONV_CHUNK;
 }
 
-static int64_t chunk_end(const Sum *s, int64_t q) {
+static int64_t chunk_end(const ConvSum *s, int64_t q) {
     const int64_t all = s->channels * patches_taps(&s->patches), chunk = chunk_of(s, q);
     int64_t end = min_i64(q + CONV_CHUNK, all);
     while (chunk_of(s, end - 1) != chunk) end--;
@@ -59,7 +42,7 @@ static int64_t chunk_end(const Sum *s, int64_t q) {
 }
 
 /* The chain with padding left out, for weights that are not finite. */
-static void left_out(const Sum *s, int64_t group, int64_t q0, int64_t q1, int64_t first, int64_t n,
+static void left_out(const ConvSum *s, int64_t group, int64_t q0, int64_t q1, int64_t first, int64_t n,
                      const ConvScratch *scratch, char *to) {
     const int64_t taps = patches_taps(&s->patches), all = s->channels * taps;
     const int bytes = s->g->bytes;
@@ -75,7 +58,7 @@ static void left_out(const Sum *s, int64_t group, int64_t q0, int64_t q1, int64_
     }
 }
 
-static Status sum_chunk(const Sum *s, int64_t group, int64_t q0, int64_t q1, int64_t first, int64_t n,
+static Status sum_chunk(const ConvSum *s, int64_t group, int64_t q0, int64_t q1, int64_t first, int64_t n,
                         const ConvScratch *scratch, char *to) {
     const int64_t taps = patches_taps(&s->patches), all = s->channels * taps;
     const int bytes = s->g->bytes;
@@ -101,7 +84,7 @@ typedef struct ResultStrides {
     bool whole;                 /* an image's columns are equally far apart, not only those of a line */
 } ResultStrides;
 
-static ResultStrides result_strides_of(const Sum *s) {
+static ResultStrides result_strides_of(const ConvSum *s) {
     const Meta *const meta = s->out->base.meta;
     const int lead = CONV_DIMS + 2 - meta->rank;
     ResultStrides p = {.whole = true};
@@ -112,7 +95,7 @@ static ResultStrides result_strides_of(const Sum *s) {
 }
 
 /* Element of the first channel that column x of all is. */
-static int64_t source_at(const Sum *s, const ResultStrides *p, int64_t x) {
+static int64_t source_at(const ConvSum *s, const ResultStrides *p, int64_t x) {
     const Meta *const meta = s->out->base.meta;
     const int lead = CONV_DIMS + 2 - meta->rank;
     const int64_t *const columns = s->patches.columns;
@@ -126,7 +109,7 @@ static int64_t source_at(const Sum *s, const ResultStrides *p, int64_t x) {
 
 /* Columns first .. first + n of `rows` rows of sums, n apart, to where they belong in the result: as many at once as
  * are equally far apart there. */
-static void store_sums(const Sum *s, int64_t channel, int64_t first, int64_t n, const char *sums) {
+static void store_sums(const ConvSum *s, int64_t channel, int64_t first, int64_t n, const char *sums) {
     const Meta *const meta = s->out->base.meta;
     const ResultStrides places = result_strides_of(s);
     const int64_t line = places.whole ? patches_per_image(&s->patches) : s->patches.columns[2];
@@ -145,7 +128,7 @@ static void store_sums(const Sum *s, int64_t channel, int64_t first, int64_t n, 
 }
 
 /* + 0 + bias, which is one addition: bias has no -0. */
-static void finish_sums(const Sum *s, int64_t group, int64_t first, int64_t n, char *sums) {
+static void finish_sums(const ConvSum *s, int64_t group, int64_t first, int64_t n, char *sums) {
     static const char zero[8];
     const int bytes = s->g->bytes;
     for (int64_t m = 0; m < s->rows; m++)
@@ -153,7 +136,7 @@ static void finish_sums(const Sum *s, int64_t group, int64_t first, int64_t n, c
     store_sums(s, group * s->rows, first, n, sums);
 }
 
-static Status sum_block(const Sum *s, int64_t group, int64_t first, int64_t n, const ConvScratch *scratch) {
+static Status sum_block(const ConvSum *s, int64_t group, int64_t first, int64_t n, const ConvScratch *scratch) {
     const int64_t all = s->channels * patches_taps(&s->patches);
     memset(scratch->sum, 0, all ? 0 : (size_t)(s->rows * n * s->g->bytes));
     for (int64_t q = 0, end; q < all; q = end) {
@@ -165,7 +148,7 @@ static Status sum_block(const Sum *s, int64_t group, int64_t first, int64_t n, c
     return ST_OK;
 }
 
-static Status scratch_begin(const Sum *s, ConvScratch *scratch) {
+static Status scratch_begin(const ConvSum *s, ConvScratch *scratch) {
     const int64_t all = s->channels * patches_taps(&s->patches), deep = s->ones ? 1 : min_i64(all, CONV_CHUNK);
     const size_t patch = (size_t)(round_up(max_i64(deep, 1) * s->block * s->g->bytes, 64));
     const size_t sums = (size_t)(round_up(s->rows * s->block * s->g->bytes, 64));
@@ -176,10 +159,10 @@ static Status scratch_begin(const Sum *s, ConvScratch *scratch) {
     return ST_OK;
 }
 
-static int64_t all_columns(const Sum *s) { return s->g->batch * patches_per_image(&s->patches); }
+static int64_t all_columns(const ConvSum *s) { return s->g->batch * patches_per_image(&s->patches); }
 
 static void sum_part(void *context, int part) {
-    Sum *const s = context;
+    ConvSum *const s = context;
     const int64_t blocks = ceil_div(all_columns(s), s->block), first = part % blocks * s->block;
     ConvScratch scratch;
     if (scratch_begin(s, &scratch) != ST_OK) {
@@ -191,11 +174,13 @@ static void sum_part(void *context, int part) {
     cpu_free(scratch.patch, scratch.bytes);
 }
 
-static Status run_sum(Sum *s) {
+static Status run_sum(ConvSum *s) {
     const int64_t deep = min_i64(max_i64(s->channels * patches_taps(&s->patches), 1), CONV_CHUNK);
     const int64_t fits = CONV_BLOCK_BYTES / (deep * s->g->bytes) / LEAST_COLUMNS * LEAST_COLUMNS;
     const int64_t columns = all_columns(s);
     if (!columns || !s->rows) return ST_OK;
+    if (s->by_pixel) return pixels_run(s);
+    if (taps_serve(s)) return taps_run(s);
     s->block = min_i64(max_i64(min_i64(fits, MOST_COLUMNS), LEAST_COLUMNS), columns);
     pool_run((int)(s->g->groups * ceil_div(columns, s->block)), sum_part, s);
     return s->no_memory ? error_raise(ST_MEMORY, "out of memory for a convolution's patches") : ST_OK;
@@ -246,7 +231,7 @@ static Status work_begin(const ConvGeometry *g, int64_t weights, ConvTables *w) 
 }
 
 /* Points the sum at the work's taps. */
-static void use_taps(Sum *s, const ConvTables *w) {
+static void use_taps(ConvSum *s, const ConvTables *w) {
     int64_t i = 0;
     for (int d = 0; d < CONV_DIMS; d++) s->patches.taps[d] = w->taps[d].n, s->patches.offset[d] = w->taps[d].offset;
     for (int a = 0; a < w->taps[0].n; a++)
@@ -258,7 +243,7 @@ static void use_taps(Sum *s, const ConvTables *w) {
 }
 
 /* weight [groups * channels, rows, kernel] as [groups][rows][channels][taps of the phase] */
-static void transpose_weight(const Sum *s, const char *weight, char *to) {
+static void transpose_weight(const ConvSum *s, const char *weight, char *to) {
     const int64_t taps = patches_taps(&s->patches), kernel = kernel_size(s->g);
     const int bytes = s->g->bytes;
     for (int64_t g = 0; g < s->g->groups; g++)
@@ -269,7 +254,7 @@ static void transpose_weight(const Sum *s, const char *weight, char *to) {
             }
 }
 
-static Status run_plain(Sum *s, const char *weight, ConvTables *w) {
+static Status run_plain(ConvSum *s, const char *weight, ConvTables *w) {
     const ConvGeometry *const g = s->g;
     for (int d = 0; d < CONV_DIMS; d++) {
         taps_all(g, d, &w->taps[d]);
@@ -281,7 +266,7 @@ static Status run_plain(Sum *s, const char *weight, ConvTables *w) {
     return run_sum(s);
 }
 
-static Status run_phases(Sum *s, const char *weight, ConvTables *w) {
+static Status run_phases(ConvSum *s, const char *weight, ConvTables *w) {
     const ConvGeometry *const g = s->g;
     int64_t sizes[CONV_DIMS], *const first = s->first;
     conv_plane(s->out->base.meta, sizes);
@@ -303,7 +288,7 @@ static Status run_phases(Sum *s, const char *weight, ConvTables *w) {
 }
 
 /* A plane of ones as large as the source's. */
-static Status ones_begin(const Sum *s, DenseData *ones) {
+static Status ones_begin(const ConvSum *s, DenseData *ones) {
     const int64_t n = max_i64(product3(s->patches.size), 1);
     ones->owned = (size_t)(n * s->g->bytes);
     if (!(ones->at = cpu_alloc(ones->owned))) return ST_MEMORY;
@@ -339,19 +324,20 @@ static void operands_end(ConvOperands *h) {
     if (h->work.at) cpu_free(h->work.at, h->work.bytes);
 }
 
-static Status convolve_into(Sum *s, const sn_tensor *source, const sn_tensor *weight, const sn_tensor *bias,
+static Status convolve_into(ConvSum *s, const sn_tensor *source, const sn_tensor *weight, const sn_tensor *bias,
                             bool transposed, ConvOperands *h) {
     const ConvGeometry *const g = s->g;
     const Meta *const meta = source->base.meta;
     const int64_t plane = conv_plane(meta, s->patches.size);
     s->channels = meta->sizes[1] / g->groups;
     s->rows = s->out->base.meta->sizes[1] / g->groups;
-    TRY(plain_begin(source, &h->source));
+    s->source = source, s->by_pixel = pixels_serve(s);
+    if (!s->by_pixel) TRY(plain_begin(source, &h->source));
     TRY(plain_begin(weight, &h->weight));
     if (bias) TRY(bias_begin(bias, g, &h->bias));
-    if (!all_finite(h->weight.at, g->type, weight->base.meta->numel)) TRY(ones_begin(s, &h->ones));
+    if (!s->by_pixel && !all_finite(h->weight.at, g->type, weight->base.meta->numel)) TRY(ones_begin(s, &h->ones));
     TRY(work_begin(g, transposed ? weight->base.meta->numel : 0, &h->work));
-    s->patches.source = h->source.at, s->patches.bytes = g->bytes;
+    s->patches.source = s->by_pixel ? tensor_data(source) : h->source.at, s->patches.bytes = g->bytes;
     s->patches.channel_stride = plane, s->patches.batch_stride = plane * meta->sizes[1];
     s->bias = h->bias.at, s->ones = h->ones.at;
     return transposed ? run_phases(s, h->weight.at, &h->work) : run_plain(s, h->weight.at, &h->work);
@@ -360,7 +346,7 @@ static Status convolve_into(Sum *s, const sn_tensor *source, const sn_tensor *we
 static Status run_convolution(OpCall *call, const char *source, bool transposed, const sn_tensor *bias) {
     const sn_tensor *const weight = named_tensor(call, "weight");
     const ConvGeometry g = conv_geometry(call, weight->base.meta->sizes);
-    Sum s = {.g = &g, .out = call->outs[0]};
+    ConvSum s = {.g = &g, .out = call->outs[0]};
     ConvOperands held = {0};
     const Status status = convolve_into(&s, named_tensor(call, source), weight, bias, transposed, &held);
     operands_end(&held);

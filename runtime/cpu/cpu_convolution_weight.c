@@ -6,23 +6,10 @@
  * the other way round. A chunk is 4,096 positions (image, x): its left operand is gathered, the rows of its patches lie
  * beside it, and their product is added to the chunks before. As in cpu_convolution.c, padding counts as 0 where left
  * is finite and is left out element by element where it is not. */
-#include <stdatomic.h>
-
-#include "runtime/cpu/conv_sums.h"
+#include "runtime/cpu/conv_taps.h"
 #include "runtime/cpu/cpu_copy.h"
 #include "runtime/core/pool.h"
 #include "runtime/device/alloc_cpu.h"
-
-typedef struct WeightSum {
-    const ConvGeometry *g;
-    Patches patches;
-    const char *left; /* [image][groups * rows][positions] */
-    int64_t rows, channels;
-    const char *ones; /* one plane of the source, where left is not finite */
-    char *to;         /* [groups * rows][channels][taps] */
-    int64_t block;    /* rows of patches at once */
-    _Atomic bool no_memory;
-} WeightSum;
 
 typedef struct WeightScratch {
     char *left, *patch, *more; /* [rows][k]; [block][k]; [rows][block] */
@@ -30,11 +17,11 @@ typedef struct WeightScratch {
     size_t bytes;
 } WeightScratch;
 
-static int64_t count_positions(const WeightSum *s) { return s->g->batch * patches_per_image(&s->patches); }
-static int64_t patch_rows(const WeightSum *s) { return s->channels * kernel_size(s->g); }
+static int64_t count_positions(const ConvWeightSum *s) { return s->g->batch * patches_per_image(&s->patches); }
+static int64_t patch_rows(const ConvWeightSum *s) { return s->channels * kernel_size(s->g); }
 
 /* left[m][first .. first + k] of the group */
-static void gather_left(const WeightSum *s, int64_t group, int64_t first, int64_t k, char *to) {
+static void gather_left(const ConvWeightSum *s, int64_t group, int64_t first, int64_t k, char *to) {
     const int64_t each = patches_per_image(&s->patches), all = s->g->groups * s->rows;
     const int bytes = s->g->bytes;
     for (int64_t m = 0; m < s->rows; m++)
@@ -52,7 +39,7 @@ static void transpose(const char *from, char *to, int64_t n, int64_t k, int byte
 }
 
 /* The chain with padding left out, for a left operand that is not finite; patch holds [n][k]. */
-static void left_out(const WeightSum *s, int64_t q0, int64_t n, int64_t first, int64_t k, const WeightScratch *w,
+static void left_out(const ConvWeightSum *s, int64_t q0, int64_t n, int64_t first, int64_t k, const WeightScratch *w,
                      char *to, int64_t to_ld) {
     const int64_t taps = kernel_size(s->g);
     const int bytes = s->g->bytes;
@@ -70,7 +57,7 @@ static void left_out(const WeightSum *s, int64_t q0, int64_t n, int64_t first, i
 }
 
 /* Rows q0 .. q0 + n of the patches at k positions. */
-static Status sum_chunk(const WeightSum *s, int64_t group, int64_t q0, int64_t n, int64_t first, int64_t k,
+static Status sum_chunk(const ConvWeightSum *s, int64_t group, int64_t q0, int64_t n, int64_t first, int64_t k,
                         const WeightScratch *w) {
     const int64_t taps = kernel_size(s->g), all = patch_rows(s);
     const int bytes = s->g->bytes;
@@ -98,7 +85,7 @@ static Status sum_chunk(const WeightSum *s, int64_t group, int64_t q0, int64_t n
     return ST_OK;
 }
 
-static Status scratch_begin(const WeightSum *s, WeightScratch *w) {
+static Status scratch_begin(const ConvWeightSum *s, WeightScratch *w) {
     const int64_t k = min_i64(count_positions(s), CONV_CHUNK), bytes = s->g->bytes;
     const size_t left = (size_t)round_up(s->rows * k * bytes, 64), patch = (size_t)round_up(s->block * k * bytes, 64);
     const size_t more = (size_t)round_up(s->rows * s->block * bytes, 64);
@@ -110,7 +97,7 @@ static Status scratch_begin(const WeightSum *s, WeightScratch *w) {
 }
 
 static void weight_part(void *context, int part) {
-    WeightSum *const s = context;
+    ConvWeightSum *const s = context;
     const int64_t all = patch_rows(s), blocks = ceil_div(all, s->block), q0 = part % blocks * s->block;
     WeightScratch w;
     Status status = scratch_begin(s, &w);
@@ -123,12 +110,16 @@ static void weight_part(void *context, int part) {
     if (status != ST_OK) atomic_store(&s->no_memory, true);
 }
 
-static Status run_sum(WeightSum *s) {
+static Status run_sum(ConvWeightSum *s) {
     static const char zero[8];
     const int64_t all = patch_rows(s), n = s->g->groups * s->rows * all;
     const int64_t k = min_i64(count_positions(s), CONV_CHUNK);
     if (!n) return ST_OK;
     if (!k) return memset(s->to, 0, (size_t)(n * s->g->bytes)), ST_OK;
+    if (taps_weight_serve(s)) {
+        TRY(taps_weight_run(s));
+        return add_number(s->g, s->to, zero, n), ST_OK;
+    }
     s->block = min_i64(all, max_i64(CONV_BLOCK_BYTES / (k * s->g->bytes), 1));
     pool_run((int)(s->g->groups * ceil_div(all, s->block)), weight_part, s);
     add_number(s->g, s->to, zero, n);
@@ -155,7 +146,7 @@ static Status own(DenseData *p, int64_t n, int bytes) {
     return (p->at = cpu_alloc(p->owned)) ? ST_OK : ST_MEMORY;
 }
 
-static Status taps_begin(WeightSum *s, WeightHeld *h) {
+static Status taps_begin(ConvWeightSum *s, WeightHeld *h) {
     const ConvGeometry *const g = s->g;
     h->offsets_bytes = (size_t)(g->kernel[0] + g->kernel[1] + g->kernel[2]) * sizeof *h->offsets;
     if (!(h->offsets = cpu_alloc(max_i64((int64_t)h->offsets_bytes, 8)))) return ST_MEMORY;
@@ -168,7 +159,7 @@ static Status taps_begin(WeightSum *s, WeightHeld *h) {
 }
 
 /* The result's own memory where that is row-major in the compute type. */
-static Status result_begin(WeightSum *s, const sn_tensor *out, WeightHeld *h) {
+static Status result_begin(ConvWeightSum *s, const sn_tensor *out, WeightHeld *h) {
     const Meta *const meta = out->base.meta;
     if (meta->contiguous && meta->dtype == compute_dtype(meta->dtype)) {
         s->to = tensor_data(out);
@@ -188,23 +179,24 @@ static void result_end(const sn_tensor *out, const WeightHeld *h) {
     span_copy(&to, &from, meta->sizes, meta->rank);
 }
 
-static Status weight_gradient(WeightSum *s, const sn_tensor *left, const sn_tensor *source, const sn_tensor *out,
+static Status weight_gradient(ConvWeightSum *s, const sn_tensor *left, const sn_tensor *source, const sn_tensor *out,
                               WeightHeld *h) {
     const ConvGeometry *const g = s->g;
     const Meta *const meta = source->base.meta;
     const int64_t plane = conv_plane(meta, s->patches.size);
     conv_plane(left->base.meta, s->patches.columns);
     s->rows = left->base.meta->sizes[1] / g->groups, s->channels = meta->sizes[1] / g->groups;
-    TRY(plain_begin(left, &h->left));
-    TRY(plain_begin(source, &h->source));
     TRY(taps_begin(s, h));
+    s->by_pixel = taps_weight_serve(s) && pixels_of(left, &s->left_pixels) && pixels_of(source, &s->source_pixels);
+    if (!s->by_pixel) TRY(plain_begin(left, &h->left));
+    if (!s->by_pixel) TRY(plain_begin(source, &h->source));
     TRY(result_begin(s, out, h));
-    if (!all_finite(h->left.at, g->type, left->base.meta->numel)) {
+    if (!taps_weight_serve(s) && !all_finite(h->left.at, g->type, left->base.meta->numel)) {
         TRY(own(&h->ones, plane, g->bytes));
         fill_ones(g, h->ones.at, plane);
     }
-    s->left = h->left.at, s->ones = h->ones.at;
-    s->patches.source = h->source.at, s->patches.bytes = g->bytes;
+    s->left = s->by_pixel ? tensor_data(left) : h->left.at, s->ones = h->ones.at;
+    s->patches.source = s->by_pixel ? tensor_data(source) : h->source.at, s->patches.bytes = g->bytes;
     s->patches.channel_stride = plane, s->patches.batch_stride = plane * meta->sizes[1];
     TRY(run_sum(s));
     result_end(out, h);
@@ -215,7 +207,7 @@ Status cpu_convolution_weight(OpCall *call) {
     const sn_tensor *const grad = named_tensor(call, "grad_output"), *const input = named_tensor(call, "input");
     const ConvGeometry g = conv_geometry(call, call->outs[0]->base.meta->sizes);
     const bool transposed = conv_is_transposed(call);
-    WeightSum s = {.g = &g};
+    ConvWeightSum s = {.g = &g};
     WeightHeld held = {0};
     const Status status =
         weight_gradient(&s, transposed ? input : grad, transposed ? grad : input, call->outs[0], &held);

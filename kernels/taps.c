@@ -1,0 +1,22 @@
+/* taps.c: sums over taps (kernels.h) by the level in use. */
+#include <assert.h>
+
+#include "kernels/levels.h"
+
+static const TapsLevel *level(void) {
+    static const TapsLevel *const levels[ISA_COUNT] = {&taps_level_v2, &taps_level_v3, &taps_level_v4};
+    return levels[isa_used()];
+}
+
+static int index_of(SType type) {
+    assert(type == S_f32 || type == S_f64);
+    return type == S_f64;
+}
+
+int tap_lanes(void) { return isa_lanes(isa_used()); }
+void tap_rows(SType type, const TapRows *call) { level()->rows[index_of(type)](call); }
+void tap_pixels(SType type, const TapPixels *call) { level()->pixels[index_of(type)](call); }
+void tap_weights(SType type, const TapWeights *call) { level()->weights[index_of(type)](call); }
+void take_steps(SType type, void *to, const void *from, int64_t step, int64_t n) {
+    level()->take_steps[index_of(type)](to, from, step, n);
+}
