@@ -54,6 +54,7 @@ typedef struct ConvWeightSum {
     const ConvGeometry *g;
     Patches patches;
     const char *left; /* [image][groups * rows][positions] */
+    bool by_position; /* a kernel of one position, and those of all images follow each other: the same */
     bool by_pixel;    /* left and source are read by these strides instead */
     PixelStrides left_pixels, source_pixels;
     int64_t rows, channels;
@@ -63,13 +64,12 @@ typedef struct ConvWeightSum {
     _Atomic bool no_memory;
 } ConvWeightSum;
 
-/* One chunk: to[m][i] = chain over k of left[m][k] * patch[k][i] (patch[i][k] if by_column) */
+/* One chunk: to[m][i] = chain over k of left[m][k] * patch[k][i]; strides in elements. */
 typedef struct Chunk {
     const ConvGeometry *g;
-    const char *left;
-    int64_t left_ld, m, n, k;
-    const char *patch; /* dense */
-    bool by_column;
+    int64_t m, n, k;
+    const char *left, *patch;
+    int64_t left_row, left_column, patch_row, patch_column;
     char *to;
     int64_t to_ld;
 } Chunk;

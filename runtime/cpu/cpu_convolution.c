@@ -8,11 +8,13 @@
  *                      i + padding - tap * dilation divisible by the stride. Positions that leave the same rest by the
  *                      stride, a phase, have the same taps: each phase is a sum of this form with step 1
  *   gradient of input  the transposed convolution of a convolution's grad_output, and the other way round
- * The gradient of weight is in cpu_convolution_weight.c; groups of one channel (depthwise) are in conv_taps.h.
+ * The gradient of weight is in cpu_convolution_weight.c; kernels of one position are in
+ * conv_point.h, groups of one channel (depthwise) in conv_taps.h.
  *
  * A product takes padding as 0, where the rule leaves it out. fma(w, 0, sum) is sum, but for the sign of a sum of 0
  * (the rule ends by adding +0, so none has one) and for a w that is inf or NaN: then `left_out` adds element by
  * element. Results do not depend on blocks, layout or threads: an element is one chain. */
+#include "runtime/cpu/conv_point.h"
 #include "runtime/cpu/conv_taps.h"
 #include "runtime/cpu/cpu_copy.h"
 #include "runtime/core/pool.h"
@@ -68,7 +70,10 @@ static Status sum_chunk(const ConvSum *s, int64_t group, int64_t q0, int64_t q1,
                     scratch->patch + (q - q0) * n * bytes);
     const Chunk chunk = {.g = s->g,
                          .left = s->weight + (group * s->rows * all + q0) * bytes,
-                         .left_ld = all,
+                         .left_row = all,
+                         .left_column = 1,
+                         .patch_row = n,
+                         .patch_column = 1,
                          .m = s->rows,
                          .n = n,
                          .k = q1 - q0,
@@ -346,9 +351,12 @@ static Status convolve_into(ConvSum *s, const sn_tensor *source, const sn_tensor
 static Status run_convolution(OpCall *call, const char *source, bool transposed, const sn_tensor *bias) {
     const sn_tensor *const weight = named_tensor(call, "weight");
     const ConvGeometry g = conv_geometry(call, weight->base.meta->sizes);
+    const sn_tensor *const from = named_tensor(call, source);
+    if (point_serves(&g, from, call->outs[0]))
+        return point_run(&(ConvPoint){&g, from, weight, bias, call->outs[0], transposed});
     ConvSum s = {.g = &g, .out = call->outs[0]};
     ConvOperands held = {0};
-    const Status status = convolve_into(&s, named_tensor(call, source), weight, bias, transposed, &held);
+    const Status status = convolve_into(&s, from, weight, bias, transposed, &held);
     operands_end(&held);
     return status;
 }

@@ -6,6 +6,7 @@
  * the other way round. A chunk is 4,096 positions (image, x): its left operand is gathered, the rows of its patches lie
  * beside it, and their product is added to the chunks before. As in cpu_convolution.c, padding counts as 0 where left
  * is finite and is left out element by element where it is not. */
+#include "runtime/cpu/conv_point.h"
 #include "runtime/cpu/conv_taps.h"
 #include "runtime/cpu/cpu_copy.h"
 #include "runtime/core/pool.h"
@@ -56,30 +57,42 @@ static void left_out(const ConvWeightSum *s, int64_t q0, int64_t n, int64_t firs
     }
 }
 
+static void gather_operands(const ConvWeightSum *s, int64_t group, int64_t q0, int64_t first, const WeightScratch *w,
+                            Chunk *chunk) {
+    const int64_t taps = kernel_size(s->g), k = chunk->k;
+    gather_left(s, group, first, k, w->left);
+    for (int64_t q = 0; q < chunk->n; q++)
+        patches_row(&s->patches, group * s->channels + (q0 + q) / taps, (q0 + q) % taps, first, k,
+                    w->patch + q * k * s->g->bytes);
+    chunk->left = w->left, chunk->patch = w->patch;
+    chunk->left_row = chunk->patch_column = k, chunk->left_column = chunk->patch_row = 1;
+}
+
+/* Both operands where they lie. */
+static void place_operands(const ConvWeightSum *s, int64_t q0, int64_t first, Chunk *chunk) {
+    chunk->left = s->left + first * s->left_pixels.pixel * s->g->bytes;
+    chunk->patch = s->patches.source + (first * s->source_pixels.pixel + q0) * s->g->bytes;
+    chunk->left_row = chunk->patch_column = 1;
+    chunk->left_column = s->left_pixels.pixel, chunk->patch_row = s->source_pixels.pixel;
+}
+
 /* Rows q0 .. q0 + n of the patches at k positions. */
 static Status sum_chunk(const ConvWeightSum *s, int64_t group, int64_t q0, int64_t n, int64_t first, int64_t k,
                         const WeightScratch *w) {
-    const int64_t taps = kernel_size(s->g), all = patch_rows(s);
+    const int64_t all = patch_rows(s);
     const int bytes = s->g->bytes;
     char *const result = s->to + (group * s->rows * all + q0) * bytes, *const to = first ? w->more : result;
     const int64_t to_ld = first ? n : all;
-    gather_left(s, group, first, k, w->left);
-    for (int64_t q = 0; q < n; q++)
-        patches_row(&s->patches, group * s->channels + (q0 + q) / taps, (q0 + q) % taps, first, k,
-                    w->patch + q * k * bytes);
+    Chunk chunk = {.g = s->g, .m = s->rows, .n = n, .k = k, .to = to, .to_ld = to_ld};
+    if (s->by_position) {
+        place_operands(s, q0, first, &chunk);
+    } else {
+        gather_operands(s, group, q0, first, w, &chunk);
+    }
     if (s->ones)
         left_out(s, q0, n, first, k, w, to, to_ld);
     else
-        TRY(conv_multiply(&(Chunk){.g = s->g,
-                                   .left = w->left,
-                                   .left_ld = k,
-                                   .m = s->rows,
-                                   .n = n,
-                                   .k = k,
-                                   .patch = w->patch,
-                                   .by_column = true,
-                                   .to = to,
-                                   .to_ld = to_ld}));
+        TRY(conv_multiply(&chunk));
     for (int64_t m = 0; m < s->rows && first; m++)
         add_elements(s->g, result + m * all * bytes, w->more + m * n * bytes, n);
     return ST_OK;
@@ -179,6 +192,16 @@ static void result_end(const sn_tensor *out, const WeightHeld *h) {
     span_copy(&to, &from, meta->sizes, meta->rank);
 }
 
+/* One group with a kernel of one position, and channels that lie beside each other. */
+static bool positions_serve(ConvWeightSum *s, const sn_tensor *left, const sn_tensor *source) {
+    PointLayout l, r;
+    if (s->g->groups != 1 || s->g->dtype != compute_dtype(s->g->dtype) || !point_serves(s->g, left, source))
+        return false;
+    point_layout_of(left, &l), point_layout_of(source, &r);
+    s->left_pixels.pixel = l.position, s->source_pixels.pixel = r.position;
+    return l.channel == 1 && r.channel == 1 && l.merged && r.merged;
+}
+
 static Status weight_gradient(ConvWeightSum *s, const sn_tensor *left, const sn_tensor *source, const sn_tensor *out,
                               WeightHeld *h) {
     const ConvGeometry *const g = s->g;
@@ -188,15 +211,17 @@ static Status weight_gradient(ConvWeightSum *s, const sn_tensor *left, const sn_
     s->rows = left->base.meta->sizes[1] / g->groups, s->channels = meta->sizes[1] / g->groups;
     TRY(taps_begin(s, h));
     s->by_pixel = taps_weight_serve(s) && pixels_of(left, &s->left_pixels) && pixels_of(source, &s->source_pixels);
-    if (!s->by_pixel) TRY(plain_begin(left, &h->left));
-    if (!s->by_pixel) TRY(plain_begin(source, &h->source));
+    s->by_position = !s->by_pixel && positions_serve(s, left, source);
+    const bool placed = s->by_pixel || s->by_position;
+    if (!placed) TRY(plain_begin(left, &h->left));
+    if (!placed) TRY(plain_begin(source, &h->source));
     TRY(result_begin(s, out, h));
-    if (!taps_weight_serve(s) && !all_finite(h->left.at, g->type, left->base.meta->numel)) {
+    if (!placed && !taps_weight_serve(s) && !all_finite(h->left.at, g->type, left->base.meta->numel)) {
         TRY(own(&h->ones, plane, g->bytes));
         fill_ones(g, h->ones.at, plane);
     }
-    s->left = s->by_pixel ? tensor_data(left) : h->left.at, s->ones = h->ones.at;
-    s->patches.source = s->by_pixel ? tensor_data(source) : h->source.at, s->patches.bytes = g->bytes;
+    s->left = placed ? tensor_data(left) : h->left.at, s->ones = h->ones.at;
+    s->patches.source = placed ? tensor_data(source) : h->source.at, s->patches.bytes = g->bytes;
     s->patches.channel_stride = plane, s->patches.batch_stride = plane * meta->sizes[1];
     TRY(run_sum(s));
     result_end(out, h);

@@ -108,11 +108,36 @@ START_TEST(layouts_give_the_same_bits) {
 }
 END_TEST
 
+/* A kernel of one position is a product where the tensors lie: against the rule, with bias, in chunks, and its gradients
+ * in both layouts, where the weight's has more than 4,096 positions. */
+START_TEST(kernels_of_one_position) {
+    check((Shape){19, 70, 9, 1, 1, 0}, _i);
+    check((Shape){4200, 3, 3, 1, 1, 0}, _i);
+    sn_tensor *out[2][3];
+    const int64_t one[] = {1, 1}, zero[] = {0, 0};
+    sn_tensor *const x = sn_randn(SN_INTS(2, 21, 50, 43), SN_F32), *const w = sn_randn(SN_INTS(21, 21, 1, 1), SN_F32);
+    for (int last = 0; last < 2; last++) {
+        sn_tensor *const in = sn_detach(last ? channels_last(x) : x), *const by = sn_detach(w);
+        sn_requires_grad_(in, true), sn_requires_grad_(by, true);
+        out[last][0] = sn_convolution(in, by, NULL, (sn_ints){one, 2}, (sn_ints){zero, 2}, (sn_ints){one, 2}, _i,
+                                      (sn_ints){zero, 2}, 1);
+        sn_gradients(SN_TENSORS(out[last][0]), SN_TENSORS(in, by), SN_TENSORS(sn_detach(out[last][0])), 0,
+                     out[last] + 1);
+    }
+    for (int i = 0; i < 3; i++) ck_assert_msg(same_bits(out[0][i], out[1][i]), "%d differs", i);
+    sn_tensor *const turned = sn_convolution(x, sn_transpose(w, 0, 1), NULL, (sn_ints){one, 2}, (sn_ints){zero, 2},
+                                             (sn_ints){one, 2}, !_i, (sn_ints){zero, 2}, 1);
+    ck_assert(same_bits(out[0][0], turned));
+    ck_assert_int_eq(sn_check(), SN_OK);
+}
+END_TEST
+
 int main(void) {
     TCase *const tests = tcase_create("rule");
     tcase_add_test(tests, follows_the_rule);
     tcase_add_test(tests, chunks_are_cut_by_position);
     tcase_add_test(tests, padding_is_left_out_where_weights_are_not_finite);
+    tcase_add_loop_test(tests, kernels_of_one_position, 0, 2);
     tcase_add_loop_test(tests, layouts_give_the_same_bits, 0, 18);
     return suite_run("convolution", tests);
 }
