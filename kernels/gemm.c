@@ -108,6 +108,11 @@ void gemm(const GemmCall *call) {
     level()->run(&planned, &plan);
 }
 
+void gemm_offsets(SType type, const OffsetProduct *product) {
+    assert(type == S_f32 || type == S_f64);
+    level()->offset_product[type == S_f64](product);
+}
+
 void kernel_transpose(int bytes, const void *from, int64_t from_ld, void *to, int64_t to_ld, int64_t rows,
                       int64_t columns) {
     assert(bytes == 4 || bytes == 8);

@@ -68,6 +68,22 @@ size_t gemm_workspace(const GemmCall *call);
 void gemm(const GemmCall *call);
 size_t gemm_packed_bytes(const GemmCall *call);
 void gemm_pack_b(const GemmCall *call, void *packed);
+/* c[i][j] = chain over p < k of a[i * a_ld + p] * b[offset[p] + j] from +0, i < m, j < n, for each of several runs of
+ * columns: a product whose B lies as offsets say. f32 and f64, k <= 4,096; strides in elements. Columns up to the next
+ * multiple of 64 bytes are read and written too. */
+typedef struct OffsetRun {
+    const void *b;
+    void *c;
+    int64_t ld, n; /* elements from one row of c to the next; columns */
+} OffsetRun;
+typedef struct OffsetProduct {
+    const void *a;
+    int64_t a_ld, m, k;
+    const int64_t *offset;
+    const OffsetRun *run;
+    int64_t runs;
+} OffsetProduct;
+void gemm_offsets(SType type, const OffsetProduct *product);
 /* to[c * to_ld + r] = from[r * from_ld + c], elements of 4 or 8 bytes; not in the same memory. */
 void kernel_transpose(int bytes, const void *from, int64_t from_ld, void *to, int64_t to_ld, int64_t rows,
                       int64_t columns);

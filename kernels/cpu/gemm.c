@@ -76,6 +76,7 @@ INLINE int64_t mac_one_i64(int64_t a, int64_t b, int64_t acc) { return a * b + a
 #define T     f32
 #define WIDTH WIDTH_4
 #include "kernels/cpu/gemm_type.h"
+#include "kernels/cpu/gemm_offsets.h"
 #undef T
 #define T i32
 #include "kernels/cpu/gemm_type.h"
@@ -84,6 +85,7 @@ INLINE int64_t mac_one_i64(int64_t a, int64_t b, int64_t acc) { return a * b + a
 #define T     f64
 #define WIDTH WIDTH_8
 #include "kernels/cpu/gemm_type.h"
+#include "kernels/cpu/gemm_offsets.h"
 #undef T
 #define T i64
 #include "kernels/cpu/gemm_type.h"
@@ -111,4 +113,5 @@ static void transpose(int bytes, const void *from, int64_t from_ld, void *to, in
 }
 
 extern const GemmLevel PASTE(gemm_level_, KERNEL_LEVEL);
-const GemmLevel PASTE(gemm_level_, KERNEL_LEVEL) = {run_gemm, pack_b, transpose};
+const GemmLevel PASTE(gemm_level_,
+                      KERNEL_LEVEL) = {run_gemm, pack_b, {offset_product_f32, offset_product_f64}, transpose};

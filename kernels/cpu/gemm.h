@@ -21,8 +21,9 @@ enum {
     THIN_ROWS = 24,        /* with at most so many rows, B is not packed whole */
     THIN_ROWS_SPREAD = 96, /* the same for a row-major B that can be walked in place */
     LINE_BYTES = 64,
-    SOON_K = 8,    /* k in which a tile asks for one line of the next panel: 32 tiles ask for all of it */
-    CHUNK_K = 4096 /* of the canonical order */
+    SOON_K = 8,     /* k in which a tile asks for one line of the next panel: 32 tiles ask for all of it */
+    OFFSET_K = 128, /* k that rows of A in L1 are walked by, where B is read by offsets */
+    CHUNK_K = 4096  /* of the canonical order */
 };
 
 typedef struct GemmBlocking {
@@ -43,6 +44,7 @@ static inline int64_t transposed_ld(const GemmBlocking *plan) { return round_up(
 typedef struct GemmLevel {
     void (*run)(const GemmCall *call, const GemmBlocking *plan);
     void (*pack_b)(const GemmCall *call, const GemmBlocking *plan, void *packed);
+    void (*offset_product[2])(const OffsetProduct *product); /* f32, f64 */
     void (*transpose)(int bytes, const void *from, int64_t from_ld, void *to, int64_t to_ld, int64_t rows,
                       int64_t columns);
 } GemmLevel;

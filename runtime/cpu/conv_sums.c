@@ -63,7 +63,7 @@ Status conv_multiply(const Chunk *c) {
 }
 
 void conv_splat(char *to, const char *value, int bytes, int64_t n) {
-    for (int64_t i = 0; i < n; i++) memcpy(to + i * bytes, value, (size_t)bytes);
+    kernel_table()->load(bytes == 4 ? DT_f32 : DT_f64)(to, value, 0, n); /* bits as they are */
 }
 
 static void left_out_block(const ConvGeometry *g, const char *values, const char *patch, const char *mask, char *sum,
@@ -101,4 +101,17 @@ void add_number(const ConvGeometry *g, char *to, const char *number, int64_t n) 
 void fill_ones(const ConvGeometry *g, char *to, int64_t n) {
     for (int64_t i = 0; i < n; i += BLOCK)
         number_to_block(g->type, &A_INT(1), to + i * g->bytes, (int)min_i64(BLOCK, n - i));
+}
+
+/* The chunk of the order that row q of the patches is in. */
+static int64_t chunk_of(const ConvSum *s, int64_t q) {
+    const int64_t taps = patches_taps(&s->patches);
+    return (q / taps * kernel_size(s->g) + s->whole[q % taps]) / CONV_CHUNK;
+}
+
+int64_t conv_chunk_end(const ConvSum *s, int64_t q) {
+    const int64_t all = s->channels * patches_taps(&s->patches), chunk = chunk_of(s, q);
+    int64_t end = min_i64(q + CONV_CHUNK, all);
+    while (chunk_of(s, end - 1) != chunk) end--;
+    return end;
 }

@@ -15,6 +15,7 @@
  * (the rule ends by adding +0, so none has one) and for a w that is inf or NaN: then `left_out` adds element by
  * element. Results do not depend on blocks, layout or threads: an element is one chain. */
 #include "runtime/cpu/conv_point.h"
+#include "runtime/cpu/conv_product.h"
 #include "runtime/cpu/conv_taps.h"
 #include "runtime/cpu/cpu_copy.h"
 #include "runtime/core/pool.h"
@@ -29,19 +30,6 @@ typedef struct ConvScratch {
     char *patch, *sum, *more, *mask;
     size_t bytes;
 } ConvScratch;
-
-/* The chunk of the order that row q of the patches is in. */
-static int64_t chunk_of(const ConvSum *s, int64_t q) {
-    const int64_t taps = patches_taps(&s->patches);
-    return (q / taps * kernel_size(s->g) + s->whole[q % taps]) / CONV_CHUNK;
-}
-
-static int64_t chunk_end(const ConvSum *s, int64_t q) {
-    const int64_t all = s->channels * patches_taps(&s->patches), chunk = chunk_of(s, q);
-    int64_t end = min_i64(q + CONV_CHUNK, all);
-    while (chunk_of(s, end - 1) != chunk) end--;
-    return end;
-}
 
 /* The chain with padding left out, for weights that are not finite. */
 static void left_out(const ConvSum *s, int64_t group, int64_t q0, int64_t q1, int64_t first, int64_t n,
@@ -145,7 +133,7 @@ static Status sum_block(const ConvSum *s, int64_t group, int64_t first, int64_t 
     const int64_t all = s->channels * patches_taps(&s->patches);
     memset(scratch->sum, 0, all ? 0 : (size_t)(s->rows * n * s->g->bytes));
     for (int64_t q = 0, end; q < all; q = end) {
-        end = chunk_end(s, q);
+        end = conv_chunk_end(s, q);
         TRY(sum_chunk(s, group, q, end, first, n, scratch, q ? scratch->more : scratch->sum));
         if (q) add_elements(s->g, scratch->sum, scratch->more, s->rows * n);
     }
@@ -186,6 +174,7 @@ static Status run_sum(ConvSum *s) {
     if (!columns || !s->rows) return ST_OK;
     if (s->by_pixel) return pixels_run(s);
     if (taps_serve(s)) return taps_run(s);
+    if (product_serves(s)) return product_run(s);
     s->block = min_i64(max_i64(min_i64(fits, MOST_COLUMNS), LEAST_COLUMNS), columns);
     pool_run((int)(s->g->groups * ceil_div(columns, s->block)), sum_part, s);
     return s->no_memory ? error_raise(ST_MEMORY, "out of memory for a convolution's patches") : ST_OK;

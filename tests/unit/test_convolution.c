@@ -39,6 +39,15 @@ static sn_tensor *channels_last(sn_tensor *x) {
     return sn_permute(sn_contiguous(sn_permute(x, SN_INTS(0, 2, 3, 1))), SN_INTS(0, 3, 1, 2));
 }
 
+/* Blocks of every class that a convolution may work in hold NaN when it asks for them. */
+static void dirty_memory(void) {
+    const sn_scope scope = sn_scope_begin();
+    for (int64_t power = 1 << 12; power < 1 << 19; power *= 2)
+        for (int64_t eighth = 8; eighth < 16; eighth++)
+            sn_full(SN_INTS(power / 8 * eighth), sn_float(NAN), SN_F32);
+    sn_scope_end(scope);
+}
+
 /* special: one weight of the first result channel is infinite, one of its second NaN. */
 static void check(Shape s, bool special) {
     const int64_t side = result_size(s), each = s.channels * s.kernel * s.kernel, n = s.out * side * side;
@@ -56,6 +65,7 @@ static void check(Shape s, bool special) {
     sn_tensor *const tw = sn_from_data(w, SN_INTS(s.out, s.channels, s.kernel, s.kernel), SN_F32);
     sn_tensor *const tb = sn_from_data(bias, SN_INTS(s.out), SN_F32);
     sn_tensor *const wanted = sn_from_data(want, SN_INTS(1, s.out, side, side), SN_F32);
+    dirty_memory();
     sn_tensor *const last = convolved(s, channels_last(tx), tw, tb);
     ck_assert_msg(same_bits(convolved(s, tx, tw, tb), wanted), "contiguous differs from the rule");
     ck_assert_msg(same_bits(last, wanted), "channels_last differs from the rule");
@@ -67,11 +77,18 @@ START_TEST(follows_the_rule) {
     check((Shape){3, 5, 9, 3, 1, 1}, false);
     check((Shape){4, 7, 12, 5, 2, 4}, false);
     check((Shape){70, 30, 10, 3, 2, 1}, false);
+    check((Shape){5, 9, 40, 3, 1, 1}, false); /* from lines, by offsets */
+    check((Shape){3, 7, 66, 7, 2, 3}, false);
+    check((Shape){2, 3, 45, 3, 1, 4}, false);
+    check((Shape){60, 70, 47, 4, 3, 0}, false);
 }
 END_TEST
 
 /* 470 * 9 is 4,230 positions: a second chunk. */
-START_TEST(chunks_are_cut_by_position) { check((Shape){470, 9, 6, 3, 1, 2}, false); }
+START_TEST(chunks_are_cut_by_position) {
+    check((Shape){470, 9, 6, 3, 1, 2}, false);
+    check((Shape){470, 2, 31, 3, 1, 1}, false);
+}
 END_TEST
 
 /* inf * 0 for padding would be NaN. */
