@@ -88,9 +88,9 @@ void gemm_offsets(SType type, const OffsetProduct *product);
 void kernel_transpose(int bytes, const void *from, int64_t from_ld, void *to, int64_t to_ld, int64_t rows,
                       int64_t columns);
 
-/* Sums over the taps of a kernel, where a product of matrices would have one row: chains of fma over ascending taps from
- * +0 [B2.4]. Types f32 and f64; strides in elements; a list of pointers has one for each tap. bias has no -0. */
-typedef struct TapRows { /* to[r][i] = chain over t of weight[t] * source[t][r][i], + *bias; i < n, n >= tap_lanes() */
+/* Sums over the taps of a kernel, where a product of matrices would have one row: chains of fma over ascending taps
+ * from +0 [B2.4]. Types f32 and f64; strides in elements; a list of pointers has one for each tap. bias has no -0. */
+typedef struct TapRows { /* to[r][i] = chain over t of weight[t] * source[t][r][i], + *bias; i < n, n >= taps_lanes() */
     void *to;
     int64_t to_ld, source_ld;
     const void *const *source;
@@ -111,12 +111,12 @@ typedef struct TapWeights { /* to[t][c] = fma(left[j][c], source[t][j][c], to[t]
     int64_t source_step, left_step;
     int64_t taps, pixels, n;
 } TapWeights;
-void tap_rows(SType type, const TapRows *call);
-void tap_pixels(SType type, const TapPixels *call);
-void tap_weights(SType type, const TapWeights *call);
+void taps_rows(SType type, const TapRows *call);
+void taps_pixels(SType type, const TapPixels *call);
+void taps_weights(SType type, const TapWeights *call);
 /* to[i] = from[i * step], i < n */
-void take_steps(SType type, void *to, const void *from, int64_t step, int64_t n);
-int tap_lanes(void); /* elements of a vector of the level in use */
+void taps_take_steps(SType type, void *to, const void *from, int64_t step, int64_t n);
+int taps_lanes(void); /* elements of a vector of the level in use */
 
 /* Vectors of the primitives and of the JIT; the bitcode itself is in kernels/bitcode.h. */
 /* f32 lanes of a JIT vector: 4, 8, 16; every type uses this many elements */

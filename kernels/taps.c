@@ -3,7 +3,7 @@
 
 #include "kernels/levels.h"
 
-static const TapsLevel *level(void) {
+static const TapsLevel *taps_level(void) {
     static const TapsLevel *const levels[ISA_COUNT] = {&taps_level_v2, &taps_level_v3, &taps_level_v4};
     return levels[isa_used()];
 }
@@ -13,10 +13,10 @@ static int index_of(SType type) {
     return type == S_f64;
 }
 
-int tap_lanes(void) { return isa_lanes(isa_used()); }
-void tap_rows(SType type, const TapRows *call) { level()->rows[index_of(type)](call); }
-void tap_pixels(SType type, const TapPixels *call) { level()->pixels[index_of(type)](call); }
-void tap_weights(SType type, const TapWeights *call) { level()->weights[index_of(type)](call); }
-void take_steps(SType type, void *to, const void *from, int64_t step, int64_t n) {
-    level()->take_steps[index_of(type)](to, from, step, n);
+int taps_lanes(void) { return isa_lanes(isa_used()); }
+void taps_rows(SType type, const TapRows *call) { taps_level()->rows[index_of(type)](call); }
+void taps_pixels(SType type, const TapPixels *call) { taps_level()->pixels[index_of(type)](call); }
+void taps_weights(SType type, const TapWeights *call) { taps_level()->weights[index_of(type)](call); }
+void taps_take_steps(SType type, void *to, const void *from, int64_t step, int64_t n) {
+    taps_level()->take_steps[index_of(type)](to, from, step, n);
 }

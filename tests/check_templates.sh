@@ -6,6 +6,8 @@ cd "$1" || exit 2
 exceptions='ir/template.h: the example of the text
 runtime/cpu/cpu_matmul.c: the eager products, which call the same core
 runtime/cpu/conv_sums.c: convolutions: their sums are chains of the same core
+runtime/cpu/conv_point.c: those whose kernel has one position
+runtime/cpu/conv_product.c: those that read their patches from lines
 frontend/tool/bench_peers.def: the rows gemm/*
 frontend/tool/notes.def: the kinds of kernels in JSON'
 names=$(sed -n 's/^TEMPLATE(\([a-z0-9_]*\),.*/\1/p' ir/templates.def)

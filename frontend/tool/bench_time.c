@@ -27,8 +27,8 @@ static int output_count(const Work *w) {
     return w->kind != WORK_overhead && !(w->kind == WORK_step && w->n_in == 0);
 }
 
-/* The gradients of all inputs that require one, from all outputs that carry one; how many. Where no input does, those of
- * what the function closes over: none is given. */
+/* The gradients of all inputs that require one, from all outputs that carry one; how many. Where no input does, those
+ * of what the function closes over: none is given. */
 static int run_backward(const Runner *r, sn_tensor *const *out, sn_tensor **got) {
     sn_tensor *leaves[WORK_INPUTS], *roots[WORK_OUTPUTS], *grads[WORK_OUTPUTS];
     int n = 0, n_roots = 0;

@@ -12,7 +12,7 @@ static TapWindow window_of(const Patches *p, int d) {
     return (TapWindow){low, (high - low) / p->step[d], min_i64(p->step[d], high - low + 1)};
 }
 
-bool lines_serve(const ConvSum *s) {
+bool conv_lines_serve(const ConvSum *s) {
     const Patches *const p = &s->patches;
     const bool flat = p->columns[0] == 1 && p->taps[0] == 1 && p->size[0] == 1 && p->offset[0][0] == 0;
     return flat && !s->ones && patches_taps(p) > 0 && (s->g->type == S_f32 || s->g->type == S_f64);
@@ -26,7 +26,7 @@ static int64_t shared_zeros(const ConvLines *b) {
     return min_i64(max_i64(min_i64(before, behind), 0), b->x.reach);
 }
 
-ConvLines lines_of(const Patches *p, int64_t channels, int64_t bytes, int64_t most_columns) {
+ConvLines conv_lines_of(const Patches *p, int64_t channels, int64_t bytes, int64_t most_columns) {
     ConvLines b = {.p = p, .channels = channels, .y = window_of(p, 1), .x = window_of(p, 2)};
     const int64_t each = b.y.phases * b.x.phases * channels * p->bytes; /* bytes of a position of all planes */
     const int64_t fits = bytes / (each * (b.y.reach + 1)) - b.x.reach;
@@ -40,13 +40,13 @@ ConvLines lines_of(const Patches *p, int64_t channels, int64_t bytes, int64_t mo
     return b;
 }
 
-int64_t lines_run(const ConvLines *b, int64_t lines, int64_t columns) { return (lines - 1) * b->pitch + columns; }
+int64_t conv_lines_run(const ConvLines *b, int64_t lines, int64_t columns) { return (lines - 1) * b->pitch + columns; }
 
-int64_t lines_elements(const ConvLines *b) {
+int64_t conv_lines_elements(const ConvLines *b) {
     return b->channels * b->whole + b->x.reach + 2 * VECTOR_BYTES / b->p->bytes + VECTOR_BYTES;
 }
 
-void lines_offsets(const ConvLines *b, int64_t *offsets) {
+void conv_lines_offsets(const ConvLines *b, int64_t *offsets) {
     const Patches *const p = b->p;
     for (int64_t r = 0; r < b->channels; r++)
         for (int i = 0; i < p->taps[1]; i++)
@@ -65,12 +65,12 @@ static void fill_plane(const ConvLines *b, const char *source, int64_t phase, in
     for (int64_t i = y; i < y + lines + b->y.reach; i++, line += b->pitch * p->bytes) {
         const int64_t from = i * p->step[1] + down;
         const bool inside = from >= 0 && from < p->size[1];
-        patches_line(p, inside ? source + from * p->size[2] * p->bytes : NULL, right, x, b->pitch, line);
+        conv_patches_line(p, inside ? source + from * p->size[2] * p->bytes : NULL, right, x, b->pitch, line);
     }
     memset(line, 0, (size_t)(b->shared * p->bytes));
 }
 
-void lines_fill(const ConvLines *b, const char *source, int64_t y, int64_t lines, int64_t x, char *to) {
+void conv_lines_fill(const ConvLines *b, const char *source, int64_t y, int64_t lines, int64_t x, char *to) {
     const Patches *const p = b->p;
     for (int64_t r = 0; r < b->channels; r++)
         for (int64_t phase = 0; phase < b->y.phases * b->x.phases; phase++)
@@ -78,7 +78,7 @@ void lines_fill(const ConvLines *b, const char *source, int64_t y, int64_t lines
                        to + (r * b->whole + phase * b->plane) * p->bytes);
 }
 
-int64_t result_stride(const ConvSum *s, int d) {
+int64_t conv_lines_apart(const ConvSum *s, int d) {
     const Meta *const meta = s->out->base.meta;
     const int lead = CONV_DIMS + 2 - meta->rank;
     return d < lead ? 0 : meta->strides[2 + d - lead];

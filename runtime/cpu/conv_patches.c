@@ -2,17 +2,17 @@
  * zeros. */
 #include "runtime/cpu/conv_patches.h"
 
-void columns_inside(int64_t offset, int64_t step, int64_t size, int64_t *lo, int64_t *hi) {
+void conv_patches_inside(int64_t offset, int64_t step, int64_t size, int64_t *lo, int64_t *hi) {
     const int64_t first = offset >= 0 ? 0 : ceil_div(-offset, step);
     const int64_t last = offset >= size ? 0 : ceil_div(size - offset, step);
     *lo = max_i64(*lo, first);
     *hi = min_i64(*hi, last);
 }
 
-void patches_line(const Patches *p, const char *source, int64_t offset, int64_t first, int64_t n, char *to) {
+void conv_patches_line(const Patches *p, const char *source, int64_t offset, int64_t first, int64_t n, char *to) {
     const int64_t step = p->step[2];
     int64_t lo = first, hi = first + n;
-    if (source) columns_inside(offset, step, p->size[2], &lo, &hi);
+    if (source) conv_patches_inside(offset, step, p->size[2], &lo, &hi);
     if (!source || lo >= hi) {
         memset(to, 0, (size_t)(n * p->bytes));
         return;
@@ -23,7 +23,7 @@ void patches_line(const Patches *p, const char *source, int64_t offset, int64_t 
     if (step == 1)
         memcpy(to + before, from, (size_t)run);
     else
-        take_steps(p->bytes == 4 ? S_f32 : S_f64, to + before, from, step, hi - lo);
+        taps_take_steps(p->bytes == 4 ? S_f32 : S_f64, to + before, from, step, hi - lo);
     if (after) memset(to + before + run, 0, (size_t)after);
 }
 
@@ -41,7 +41,7 @@ void patches_row(const Patches *p, int64_t channel, int64_t tap, int64_t first, 
         const char *const source = p->source + (image * p->batch_stride + channel * p->channel_stride +
                                                 (from_z * p->size[1] + from_y) * p->size[2]) *
                                                    p->bytes;
-        patches_line(p, reads ? source : NULL, offset, x, some, to);
+        conv_patches_line(p, reads ? source : NULL, offset, x, some, to);
         if (++y == p->columns[1] && (y = 0, ++z == p->columns[0])) z = 0, image++;
     }
 }

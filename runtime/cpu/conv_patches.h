@@ -29,10 +29,10 @@ static inline int64_t patches_taps(const Patches *p) { return (int64_t)p->taps[0
 /* Columns first .. first + n of row (channel, tap), tap row-major. */
 void patches_row(const Patches *p, int64_t channel, int64_t tap, int64_t first, int64_t n, char *to);
 
-/* Columns first .. first + n of one line: positions x * step + offset of `source` in the innermost dim, 0 outside of it;
- * source NULL: zeros. */
-void patches_line(const Patches *p, const char *source, int64_t offset, int64_t first, int64_t n, char *to);
+/* Columns first .. first + n of one line: positions x * step + offset of `source` in the innermost dim, 0 outside of
+ * it; source NULL: zeros. */
+void conv_patches_line(const Patches *p, const char *source, int64_t offset, int64_t first, int64_t n, char *to);
 /* The columns from *lo on and before *hi that read inside a dim of `size` at x * step + offset. */
-void columns_inside(int64_t offset, int64_t step, int64_t size, int64_t *lo, int64_t *hi);
+void conv_patches_inside(int64_t offset, int64_t step, int64_t size, int64_t *lo, int64_t *hi);
 
 #endif

@@ -8,29 +8,29 @@
 
 enum { PART_WORK = 1 << 18 /* fma of a part, about */ };
 
-bool pixels_of(const sn_tensor *t, PixelStrides *strides) {
+bool conv_pixels_of(const sn_tensor *t, PixelStrides *strides) {
     const Meta *const meta = t->base.meta;
     const int64_t *const own = meta->strides;
-    if (meta->rank != 4 || own[1] != 1 || meta->sizes[1] < tap_lanes() || meta->dtype != compute_dtype(meta->dtype))
+    if (meta->rank != 4 || own[1] != 1 || meta->sizes[1] < taps_lanes() || meta->dtype != compute_dtype(meta->dtype))
         return false;
     *strides = (PixelStrides){own[0], own[2], own[3]};
     return true;
 }
 
-bool pixels_serve(const ConvSum *s) {
+bool conv_pixels_serve(const ConvSum *s) {
     PixelStrides strides;
     return s->channels == 1 && s->rows == 1 && kernel_size(s->g) <= CONV_CHUNK &&
-           (s->g->type == S_f32 || s->g->type == S_f64) && pixels_of(s->source, &strides) &&
-           pixels_of(s->out, &strides);
+           (s->g->type == S_f32 || s->g->type == S_f64) && conv_pixels_of(s->source, &strides) &&
+           conv_pixels_of(s->out, &strides);
 }
 
-Inside columns_with_all(const Patches *p) {
+Inside conv_pixels_with_all(const Patches *p) {
     Inside all = {0, p->columns[2]};
-    for (int t = 0; t < p->taps[2]; t++) columns_inside(p->offset[2][t], p->step[2], p->size[2], &all.lo, &all.hi);
+    for (int t = 0; t < p->taps[2]; t++) conv_patches_inside(p->offset[2][t], p->step[2], p->size[2], &all.lo, &all.hi);
     return all.lo < all.hi ? all : (Inside){p->columns[2], p->columns[2]};
 }
 
-void lines_under(const Patches *p, const char *at, int64_t y, int64_t line_bytes, const char **lines) {
+void conv_pixels_lines(const Patches *p, const char *at, int64_t y, int64_t line_bytes, const char **lines) {
     for (int t = 0; t < p->taps[1]; t++) {
         const int64_t from = y * p->step[1] + p->offset[1][t];
         lines[t] = from >= 0 && from < p->size[1] ? at + from * line_bytes : NULL;
@@ -83,18 +83,19 @@ static void sum_line(const PixelPlan *plan, const PixelLists *lists, int64_t ima
     char *const line =
         (char *)tensor_data(s->out) +
         (image * to->image + (y * s->step[1] + s->first[1]) * to->line + s->first[2] * to->pixel) * p->bytes;
-    lines_under(p, p->source + image * plan->source.image * p->bytes, y, plan->source.line * p->bytes, lists->lines);
+    conv_pixels_lines(p, p->source + image * plan->source.image * p->bytes, y, plan->source.line * p->bytes,
+                      lists->lines);
     for (int64_t x = 0, run; x < p->columns[2]; x += run) {
         run = x >= plan->all.lo && x < plan->all.hi ? plan->all.hi - x : 1;
-        tap_pixels(s->g->type, &(TapPixels){.to = line + x * s->step[2] * to->pixel * p->bytes,
-                                            .to_step = s->step[2] * to->pixel,
-                                            .source_step = p->step[2] * plan->source.pixel,
-                                            .taps = list_taps(plan, lists, x),
-                                            .source = lists->source,
-                                            .weight = lists->weight,
-                                            .bias = plan->bias,
-                                            .pixels = run,
-                                            .n = s->g->groups});
+        taps_pixels(s->g->type, &(TapPixels){.to = line + x * s->step[2] * to->pixel * p->bytes,
+                                             .to_step = s->step[2] * to->pixel,
+                                             .source_step = p->step[2] * plan->source.pixel,
+                                             .taps = list_taps(plan, lists, x),
+                                             .source = lists->source,
+                                             .weight = lists->weight,
+                                             .bias = plan->bias,
+                                             .pixels = run,
+                                             .n = s->g->groups});
     }
 }
 
@@ -112,18 +113,18 @@ static void pixels_part(void *context, int part) {
     cpu_free(lists.lines, lists.bytes);
 }
 
-Status pixels_run(ConvSum *s) {
+Status conv_pixels_run(ConvSum *s) {
     const Patches *const p = &s->patches;
     const int64_t channels = s->g->groups, taps = patches_taps(p);
-    PixelPlan plan = {.s = s, .all = columns_with_all(p)};
+    PixelPlan plan = {.s = s, .all = conv_pixels_with_all(p)};
     const size_t bytes = (size_t)((taps + 1) * channels * s->g->bytes);
     char *const own = cpu_alloc(bytes);
     if (!own) return ST_MEMORY;
     memset(own, 0, bytes);
     kernel_transpose(s->g->bytes, s->weight, taps, own, channels, channels, taps);
     plan.weight = own, plan.bias = s->bias ? s->bias : own + taps * channels * s->g->bytes;
-    pixels_of(s->source, &plan.source);
-    pixels_of(s->out, &plan.result);
+    conv_pixels_of(s->source, &plan.source);
+    conv_pixels_of(s->out, &plan.result);
     plan.per_part = max_i64(1, PART_WORK / max_i64(p->columns[2] * max_i64(taps, 1) * channels, 1));
     pool_run((int)ceil_div(s->g->batch * p->columns[1], plan.per_part), pixels_part, &plan);
     cpu_free(own, bytes);

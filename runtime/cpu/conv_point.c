@@ -1,5 +1,5 @@
-/* conv_point.c: see conv_point.h. Where channels lie beside each other, positions are the rows of one product; else each
- * image is a product whose columns are its positions. */
+/* conv_point.c: see conv_point.h. Where channels lie beside each other, positions are the rows of one product; else
+ * each image is a product whose columns are its positions. */
 #include "runtime/cpu/conv_point.h"
 
 #include "ir/loop.h"
@@ -10,7 +10,7 @@
 
 enum { WIDE = 64 /* numbers in a row of the bias as tiles add it */ };
 
-bool point_layout_of(const sn_tensor *t, PointLayout *layout) {
+bool conv_point_layout(const sn_tensor *t, PointLayout *layout) {
     const Meta *const meta = t->base.meta;
     const int64_t *const strides = meta->strides;
     int64_t positions = 1, apart = 1;
@@ -29,9 +29,9 @@ static bool is_point(const ConvGeometry *g) {
     return g->type == S_f32 || g->type == S_f64;
 }
 
-bool point_serves(const ConvGeometry *g, const sn_tensor *a, const sn_tensor *b) {
+bool conv_point_serves(const ConvGeometry *g, const sn_tensor *a, const sn_tensor *b) {
     PointLayout layout;
-    return is_point(g) && point_layout_of(a, &layout) && point_layout_of(b, &layout);
+    return is_point(g) && conv_point_layout(a, &layout) && conv_point_layout(b, &layout);
 }
 
 typedef struct PointRun {
@@ -108,7 +108,7 @@ static Status numbers_begin(PointRun *run) {
 }
 
 /* The call of one group: by position [x, r] [r, m], else [m, r] [r, x]. */
-static GemmCall call_of(const PointRun *run, int64_t positions) {
+static GemmCall point_call(const PointRun *run, int64_t positions) {
     const ConvPoint *const c = run->c;
     const int64_t *const strides = c->weight->base.meta->strides;
     const int64_t by_row = strides[c->transposed], by_channel = strides[!c->transposed];
@@ -133,7 +133,7 @@ static Status run_point(PointRun *run) {
     int64_t sizes[SPATIAL_DIMS];
     const int64_t images = meta->sizes[0], positions = conv_plane(meta, sizes);
     const bool merged = run->by_position && run->source.merged && run->out.merged;
-    run->call = call_of(run, positions * (merged ? images : 1));
+    run->call = point_call(run, positions * (merged ? images : 1));
     const int64_t parts = (merged ? 1 : images) * c->g->groups;
     if (!run->call.m || !run->call.n || !images) return ST_OK;
     if (parts == 1)
@@ -143,12 +143,12 @@ static Status run_point(PointRun *run) {
     return run->failed ? error_raise(ST_MEMORY, "out of memory for a convolution's products") : ST_OK;
 }
 
-Status point_run(const ConvPoint *c) {
+Status conv_point_run(const ConvPoint *c) {
     const sn_tensor *const out = c->out;
     PointRun run = {.c = c,
                     .rows = out->base.meta->sizes[1] / c->g->groups,
                     .channels = c->source->base.meta->sizes[1] / c->g->groups};
-    point_layout_of(c->source, &run.source), point_layout_of(out, &run.out);
+    conv_point_layout(c->source, &run.source), conv_point_layout(out, &run.out);
     run.by_position = run.source.channel == 1 && run.out.channel == 1 && run.source.position != 1;
     Status status = numbers_begin(&run);
     if (status == ST_OK) status = run_point(&run);

@@ -12,14 +12,14 @@ typedef struct ConvPoint {
     bool transposed; /* weight is [r, m in group], not [m, r in group] */
 } ConvPoint;
 /* Whether kernel, step and padding allow it, and positions of these tensors are equally far apart. */
-bool point_serves(const ConvGeometry *g, const sn_tensor *a, const sn_tensor *b);
-Status point_run(const ConvPoint *c);
+bool conv_point_serves(const ConvGeometry *g, const sn_tensor *a, const sn_tensor *b);
+Status conv_point_run(const ConvPoint *c);
 
 /* Elements of a tensor whose positions are equally far apart, from one to the next. */
 typedef struct PointLayout {
     int64_t image, channel, position;
     bool merged; /* an image's first position follows the last one of the image before it */
 } PointLayout;
-bool point_layout_of(const sn_tensor *t, PointLayout *layout);
+bool conv_point_layout(const sn_tensor *t, PointLayout *layout);
 
 #endif

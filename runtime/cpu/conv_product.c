@@ -1,6 +1,6 @@
-/* conv_product.c: see conv_product.h. A block is some lines of one image, or several small images, of a group: its source
- * lines are filled, rows of the weight pass over them (kernels.h: OffsetProduct), and the sums, + 0 + bias, go where
- * they belong. fma(w, 0, sum) is sum as in cpu_convolution.c, so weights are finite. */
+/* conv_product.c: see conv_product.h. A block is some lines of one image, or several small images, of a group: its
+ * source lines are filled, rows of the weight pass over them (kernels.h: OffsetProduct), and the sums, + 0 + bias, go
+ * where they belong. fma(w, 0, sum) is sum as in cpu_convolution.c, so weights are finite. */
 #include "runtime/cpu/conv_product.h"
 
 #include "runtime/core/pool.h"
@@ -68,7 +68,7 @@ static void multiply_chunk(const ProductPlan *plan, const ProductBlock *block, i
         runs[i] = (OffsetRun){.b = w->source + i * plan->source_elements * s->g->bytes,
                               .c = sums + i * s->rows * plan->ld * s->g->bytes,
                               .ld = plan->ld,
-                              .n = lines_run(&plan->b, block->lines, block->columns)};
+                              .n = conv_lines_run(&plan->b, block->lines, block->columns)};
     gemm_offsets(s->g->type, &(OffsetProduct){.a = s->weight + (block->group * s->rows * plan->k + q0) * s->g->bytes,
                                               .a_ld = plan->k,
                                               .m = s->rows,
@@ -82,12 +82,13 @@ static void multiply_block(const ProductPlan *plan, const ProductBlock *block, c
     const ConvSum *const s = plan->s;
     const Patches *const p = &s->patches;
     for (int64_t i = 0; i < block->images; i++)
-        lines_fill(&plan->b,
-                   p->source + ((block->image + i) * p->batch_stride + block->group * s->channels * p->channel_stride) *
-                                   p->bytes,
-                   block->y, block->lines, block->x, w->source + i * plan->source_elements * p->bytes);
+        conv_lines_fill(&plan->b,
+                        p->source +
+                            ((block->image + i) * p->batch_stride + block->group * s->channels * p->channel_stride) *
+                                p->bytes,
+                        block->y, block->lines, block->x, w->source + i * plan->source_elements * p->bytes);
     for (int64_t q = 0, end; q < plan->k; q = end) {
-        end = conv_chunk_end(s, q);
+        end = conv_sums_chunk_end(s, q);
         multiply_chunk(plan, block, q, end, w, q ? w->more : w->sums);
         if (q) add_elements(s->g, w->sums, w->more, block->images * s->rows * plan->ld);
     }
@@ -97,11 +98,11 @@ static void multiply_block(const ProductPlan *plan, const ProductBlock *block, c
 static void store_image(const ProductPlan *plan, const ProductBlock *block, int64_t image, const char *sums) {
     const ConvSum *const s = plan->s;
     const Meta *const meta = s->out->base.meta;
-    const int64_t apart = result_stride(s, 2) * s->step[2], line = result_stride(s, 1) * s->step[1];
+    const int64_t apart = conv_lines_apart(s, 2) * s->step[2], line = conv_lines_apart(s, 1) * s->step[1];
     const int64_t bytes = dtype_bytes(meta->dtype), channel = meta->strides[1];
     const int64_t first = image * meta->strides[0] + block->group * s->rows * channel +
-                          s->first[1] * result_stride(s, 1) + s->first[2] * result_stride(s, 2) + block->y * line +
-                          block->x * apart;
+                          s->first[1] * conv_lines_apart(s, 1) + s->first[2] * conv_lines_apart(s, 2) +
+                          block->y * line + block->x * apart;
     const bool turned = channel == 1 && apart != 1 && s->rows > 1 && compute_dtype(meta->dtype) == meta->dtype;
     StoreFn *const store = kernel_table()->store(meta->dtype);
     for (int64_t i = 0; i < block->lines; i++) {
@@ -118,7 +119,7 @@ static void product_part(void *context, int number) {
     const ProductPlan *const plan = context;
     const ConvSum *const s = plan->s;
     const ProductBlock block = block_of(plan, number);
-    const int64_t n = lines_run(&plan->b, block.lines, block.columns);
+    const int64_t n = conv_lines_run(&plan->b, block.lines, block.columns);
     ProductScratch w;
     if (product_scratch_begin(plan, &w) != ST_OK) {
         atomic_store(&plan->s->no_memory, true);
@@ -139,10 +140,10 @@ static ProductPlan plan_product(ConvSum *s) {
     const Patches *const p = &s->patches;
     const int64_t fits = max_i64(SUM_BYTES / (s->rows * s->g->bytes), LEAST_COLUMNS);
     ProductPlan plan = {.s = s, .k = s->channels * patches_taps(p)};
-    plan.b = lines_of(p, s->channels, SOURCE_BYTES, min_i64(fits, MOST_COLUMNS));
+    plan.b = conv_lines_of(p, s->channels, SOURCE_BYTES, min_i64(fits, MOST_COLUMNS));
     plan.across = ceil_div(p->columns[2], plan.b.columns), plan.down = ceil_div(p->columns[1], plan.b.lines);
-    plan.ld = round_up(lines_run(&plan.b, plan.b.lines, plan.b.columns), 64 / s->g->bytes);
-    plan.source_elements = round_up(lines_elements(&plan.b), 64 / s->g->bytes);
+    plan.ld = round_up(conv_lines_run(&plan.b, plan.b.lines, plan.b.columns), 64 / s->g->bytes);
+    plan.source_elements = round_up(conv_lines_elements(&plan.b), 64 / s->g->bytes);
     const int64_t some = min_i64(fits / plan.ld, SOURCE_BYTES / (plan.source_elements * s->g->bytes));
     const int64_t share = ceil_div(s->g->batch, pool_threads()); /* every thread has an image, if there are enough */
     if (plan.across * plan.down == 1) plan.images = min_i64(min_i64(some, share), MOST_IMAGES);
@@ -150,19 +151,19 @@ static ProductPlan plan_product(ConvSum *s) {
     return plan;
 }
 
-/* Of an image of 7 x 7, whose lines have 8 columns, a quarter would be lost; at 14 x 14 both ways take the same time. */
-bool product_serves(const ConvSum *s) {
-    if (!lines_serve(s)) return false;
+/* Of an image of 7 x 7, whose lines have 8 columns, a quarter would be lost; at 14 x 14 both take the same time. */
+bool conv_product_serves(const ConvSum *s) {
+    if (!conv_lines_serve(s)) return false;
     const ProductPlan plan = plan_product((ConvSum *)(uintptr_t)s);
     return plan.b.lines * plan.b.columns * 10 >= plan.ld * 9;
 }
 
-Status product_run(ConvSum *s) {
+Status conv_product_run(ConvSum *s) {
     ProductPlan plan = plan_product(s);
     const size_t bytes = (size_t)plan.k * sizeof *plan.offsets;
     int64_t *const offsets = cpu_alloc(bytes);
     if (!offsets) return ST_MEMORY;
-    lines_offsets(&plan.b, offsets);
+    conv_lines_offsets(&plan.b, offsets);
     plan.offsets = offsets;
     pool_run((int)(ceil_div(s->g->batch, plan.images) * s->g->groups * plan.across * plan.down), product_part, &plan);
     cpu_free(offsets, bytes);

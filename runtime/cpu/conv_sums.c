@@ -109,7 +109,7 @@ static int64_t chunk_of(const ConvSum *s, int64_t q) {
     return (q / taps * kernel_size(s->g) + s->whole[q % taps]) / CONV_CHUNK;
 }
 
-int64_t conv_chunk_end(const ConvSum *s, int64_t q) {
+int64_t conv_sums_chunk_end(const ConvSum *s, int64_t q) {
     const int64_t all = s->channels * patches_taps(&s->patches), chunk = chunk_of(s, q);
     int64_t end = min_i64(q + CONV_CHUNK, all);
     while (chunk_of(s, end - 1) != chunk) end--;

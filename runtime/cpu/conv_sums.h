@@ -42,7 +42,7 @@ typedef struct ConvSum {
     int64_t block;                             /* columns at once */
     _Atomic bool no_memory;
 } ConvSum;
-int64_t conv_chunk_end(const ConvSum *s, int64_t q); /* of the chunk of the order that row q of the patches is in */
+int64_t conv_sums_chunk_end(const ConvSum *s, int64_t q); /* of the chunk that row q is in */
 
 /* Where channels lie beside each other: elements from one image, line and position to the next. */
 typedef struct PixelStrides {

@@ -6,25 +6,25 @@
 #include "runtime/cpu/conv_sums.h"
 
 /* Whether the tensor is of the compute type and its channels lie beside each other and fill a vector. */
-bool pixels_of(const sn_tensor *t, PixelStrides *strides);
-/* Of a sum whose source is not dense: whether pixels_run can read it as it is. */
-bool pixels_serve(const ConvSum *s);
-Status pixels_run(ConvSum *s);
+bool conv_pixels_of(const sn_tensor *t, PixelStrides *strides);
+/* Of a sum whose source is not dense: whether conv_pixels_run can read it as it is. */
+bool conv_pixels_serve(const ConvSum *s);
+Status conv_pixels_run(ConvSum *s);
 
 /* Of a sum with a dense source [image, channel, line, position]. */
-bool taps_serve(const ConvSum *s);
-Status taps_run(ConvSum *s);
+bool conv_taps_serve(const ConvSum *s);
+Status conv_taps_run(ConvSum *s);
 
 /* The gradient of a depthwise weight, but for the + 0 at its end. */
-bool taps_weight_serve(const ConvWeightSum *s);
-Status taps_weight_run(ConvWeightSum *s);
+bool conv_taps_weight_serve(const ConvWeightSum *s);
+Status conv_taps_weight_run(ConvWeightSum *s);
 
 /* Columns of a line by the taps they can read: from lo on and before hi all. */
 typedef struct Inside {
     int64_t lo, hi;
 } Inside;
-Inside columns_with_all(const Patches *p);
+Inside conv_pixels_with_all(const Patches *p);
 /* The source lines under line y of columns, by tap of dim 1: NULL is padding. `at` is the image. */
-void lines_under(const Patches *p, const char *at, int64_t y, int64_t line_bytes, const char **lines);
+void conv_pixels_lines(const Patches *p, const char *at, int64_t y, int64_t line_bytes, const char **lines);
 
 #endif

@@ -25,24 +25,24 @@ typedef struct WeightPlan {
     int64_t taps;
 } WeightPlan;
 
-typedef struct WeightScratch {
+typedef struct ChainScratch {
     char *chains, *totals; /* [tap][channel]: of this chunk, of those before */
     char *left, *source;   /* turned lines */
     const char **lines;
     const void **from;
     void **to;
     size_t bytes;
-} WeightScratch;
+} ChainScratch;
 
 /* What a part is at. */
 typedef struct WeightPart {
     const WeightPlan *plan;
-    WeightScratch w;
+    ChainScratch w;
     int64_t channel, have; /* its first one; as many as there are */
     int64_t position;      /* of (image, position) */
 } WeightPart;
 
-bool taps_weight_serve(const ConvWeightSum *s) {
+bool conv_taps_weight_serve(const ConvWeightSum *s) {
     const Patches *const p = &s->patches;
     const bool flat = p->columns[0] == 1 && p->taps[0] == 1 && p->size[0] == 1 && p->offset[0][0] == 0;
     return s->channels == 1 && s->rows == 1 && s->g->groups >= 4 && flat &&
@@ -63,7 +63,7 @@ static void end_chunk(WeightPart *part) {
 /* The taps that column x reads inside the source; their number. */
 static int64_t list_chains(const WeightPart *part, int64_t x, int64_t pixel) {
     const Patches *const p = &part->plan->s->patches;
-    const WeightScratch *const w = &part->w;
+    const ChainScratch *const w = &part->w;
     int64_t n = 0;
     for (int a = 0; a < p->taps[1]; a++)
         for (int b = 0; b < p->taps[2] && w->lines[a]; b++) {
@@ -83,14 +83,14 @@ static void add_line(WeightPart *part, const char *left, int64_t left_pixel, int
         run = x >= plan->all.lo && x < plan->all.hi ? plan->all.hi - x : 1;
         run = min_i64(run, CONV_CHUNK - part->position % CONV_CHUNK);
         const int64_t taps = list_chains(part, x, pixel);
-        tap_weights(plan->s->g->type, &(TapWeights){.to = part->w.to,
-                                                    .source = part->w.from,
-                                                    .left = left + x * left_pixel * p->bytes,
-                                                    .source_step = p->step[2] * pixel,
-                                                    .left_step = left_pixel,
-                                                    .taps = taps,
-                                                    .pixels = run,
-                                                    .n = plan->s->by_pixel ? part->have : plan->channels});
+        taps_weights(plan->s->g->type, &(TapWeights){.to = part->w.to,
+                                                     .source = part->w.from,
+                                                     .left = left + x * left_pixel * p->bytes,
+                                                     .source_step = p->step[2] * pixel,
+                                                     .left_step = left_pixel,
+                                                     .taps = taps,
+                                                     .pixels = run,
+                                                     .n = plan->s->by_pixel ? part->have : plan->channels});
     }
 }
 
@@ -98,7 +98,8 @@ static void add_line(WeightPart *part, const char *left, int64_t left_pixel, int
 static void add_lines(WeightPart *part, const PixelLines *left, const PixelLines *source, int64_t y, int64_t lines) {
     const Patches *const p = &part->plan->s->patches;
     for (int64_t i = y; i < y + lines; i++) {
-        lines_under(p, source->at - source->first * source->line * p->bytes, i, source->line * p->bytes, part->w.lines);
+        conv_pixels_lines(p, source->at - source->first * source->line * p->bytes, i, source->line * p->bytes,
+                          part->w.lines);
         add_line(part, left->at + (i - left->first) * left->line * p->bytes, left->pixel, source->pixel);
     }
 }
@@ -140,7 +141,7 @@ static void add_planes(WeightPart *part, int64_t image) {
     }
 }
 
-static Status weight_scratch_begin(const WeightPlan *plan, WeightScratch *w) {
+static Status weight_scratch_begin(const WeightPlan *plan, ChainScratch *w) {
     const Patches *const p = &plan->s->patches;
     const int64_t line = plan->channels * p->bytes, reach = p->offset[1][p->taps[1] - 1] - p->offset[1][0];
     const size_t chains = (size_t)round_up(plan->taps * line, 64);
@@ -173,10 +174,10 @@ static void weight_taps_part(void *context, int number) {
     cpu_free(part.w.chains, part.w.bytes);
 }
 
-Status taps_weight_run(ConvWeightSum *s) {
+Status conv_taps_weight_run(ConvWeightSum *s) {
     const Patches *const p = &s->patches;
-    WeightPlan plan = {.s = s, .all = columns_with_all(p), .taps = kernel_size(s->g)};
-    plan.channels = s->by_pixel ? min_i64(PIXEL_CHANNELS, s->g->groups) : tap_lanes();
+    WeightPlan plan = {.s = s, .all = conv_pixels_with_all(p), .taps = kernel_size(s->g)};
+    plan.channels = s->by_pixel ? min_i64(PIXEL_CHANNELS, s->g->groups) : taps_lanes();
     const int64_t each = (p->columns[2] + p->step[1] * p->size[2]) * plan.channels * p->bytes;
     plan.lines = min_i64(p->columns[1], max_i64(LINES_BYTES / max_i64(each, 1), 4));
     pool_run((int)ceil_div(s->g->groups, plan.channels), weight_taps_part, &plan);

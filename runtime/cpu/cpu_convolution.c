@@ -133,7 +133,7 @@ static Status sum_block(const ConvSum *s, int64_t group, int64_t first, int64_t 
     const int64_t all = s->channels * patches_taps(&s->patches);
     memset(scratch->sum, 0, all ? 0 : (size_t)(s->rows * n * s->g->bytes));
     for (int64_t q = 0, end; q < all; q = end) {
-        end = conv_chunk_end(s, q);
+        end = conv_sums_chunk_end(s, q);
         TRY(sum_chunk(s, group, q, end, first, n, scratch, q ? scratch->more : scratch->sum));
         if (q) add_elements(s->g, scratch->sum, scratch->more, s->rows * n);
     }
@@ -172,9 +172,9 @@ static Status run_sum(ConvSum *s) {
     const int64_t fits = CONV_BLOCK_BYTES / (deep * s->g->bytes) / LEAST_COLUMNS * LEAST_COLUMNS;
     const int64_t columns = all_columns(s);
     if (!columns || !s->rows) return ST_OK;
-    if (s->by_pixel) return pixels_run(s);
-    if (taps_serve(s)) return taps_run(s);
-    if (product_serves(s)) return product_run(s);
+    if (s->by_pixel) return conv_pixels_run(s);
+    if (conv_taps_serve(s)) return conv_taps_run(s);
+    if (conv_product_serves(s)) return conv_product_run(s);
     s->block = min_i64(max_i64(min_i64(fits, MOST_COLUMNS), LEAST_COLUMNS), columns);
     pool_run((int)(s->g->groups * ceil_div(columns, s->block)), sum_part, s);
     return s->no_memory ? error_raise(ST_MEMORY, "out of memory for a convolution's patches") : ST_OK;
@@ -325,7 +325,7 @@ static Status convolve_into(ConvSum *s, const sn_tensor *source, const sn_tensor
     const int64_t plane = conv_plane(meta, s->patches.size);
     s->channels = meta->sizes[1] / g->groups;
     s->rows = s->out->base.meta->sizes[1] / g->groups;
-    s->source = source, s->by_pixel = pixels_serve(s);
+    s->source = source, s->by_pixel = conv_pixels_serve(s);
     if (!s->by_pixel) TRY(plain_begin(source, &h->source));
     TRY(plain_begin(weight, &h->weight));
     if (bias) TRY(bias_begin(bias, g, &h->bias));
@@ -341,8 +341,8 @@ static Status run_convolution(OpCall *call, const char *source, bool transposed,
     const sn_tensor *const weight = named_tensor(call, "weight");
     const ConvGeometry g = conv_geometry(call, weight->base.meta->sizes);
     const sn_tensor *const from = named_tensor(call, source);
-    if (point_serves(&g, from, call->outs[0]))
-        return point_run(&(ConvPoint){&g, from, weight, bias, call->outs[0], transposed});
+    if (conv_point_serves(&g, from, call->outs[0]))
+        return conv_point_run(&(ConvPoint){&g, from, weight, bias, call->outs[0], transposed});
     ConvSum s = {.g = &g, .out = call->outs[0]};
     ConvOperands held = {0};
     const Status status = convolve_into(&s, from, weight, bias, transposed, &held);

@@ -129,8 +129,8 @@ static Status run_sum(ConvWeightSum *s) {
     const int64_t k = min_i64(count_positions(s), CONV_CHUNK);
     if (!n) return ST_OK;
     if (!k) return memset(s->to, 0, (size_t)(n * s->g->bytes)), ST_OK;
-    if (taps_weight_serve(s)) {
-        TRY(taps_weight_run(s));
+    if (conv_taps_weight_serve(s)) {
+        TRY(conv_taps_weight_run(s));
         return add_number(s->g, s->to, zero, n), ST_OK;
     }
     s->block = min_i64(all, max_i64(CONV_BLOCK_BYTES / (k * s->g->bytes), 1));
@@ -195,9 +195,9 @@ static void result_end(const sn_tensor *out, const WeightHeld *h) {
 /* One group with a kernel of one position, and channels that lie beside each other. */
 static bool positions_serve(ConvWeightSum *s, const sn_tensor *left, const sn_tensor *source) {
     PointLayout l, r;
-    if (s->g->groups != 1 || s->g->dtype != compute_dtype(s->g->dtype) || !point_serves(s->g, left, source))
+    if (s->g->groups != 1 || s->g->dtype != compute_dtype(s->g->dtype) || !conv_point_serves(s->g, left, source))
         return false;
-    point_layout_of(left, &l), point_layout_of(source, &r);
+    conv_point_layout(left, &l), conv_point_layout(source, &r);
     s->left_pixels.pixel = l.position, s->source_pixels.pixel = r.position;
     return l.channel == 1 && r.channel == 1 && l.merged && r.merged;
 }
@@ -210,13 +210,14 @@ static Status weight_gradient(ConvWeightSum *s, const sn_tensor *left, const sn_
     conv_plane(left->base.meta, s->patches.columns);
     s->rows = left->base.meta->sizes[1] / g->groups, s->channels = meta->sizes[1] / g->groups;
     TRY(taps_begin(s, h));
-    s->by_pixel = taps_weight_serve(s) && pixels_of(left, &s->left_pixels) && pixels_of(source, &s->source_pixels);
+    s->by_pixel =
+        conv_taps_weight_serve(s) && conv_pixels_of(left, &s->left_pixels) && conv_pixels_of(source, &s->source_pixels);
     s->by_position = !s->by_pixel && positions_serve(s, left, source);
     const bool placed = s->by_pixel || s->by_position;
     if (!placed) TRY(plain_begin(left, &h->left));
     if (!placed) TRY(plain_begin(source, &h->source));
     TRY(result_begin(s, out, h));
-    if (!placed && !taps_weight_serve(s) && !all_finite(h->left.at, g->type, left->base.meta->numel)) {
+    if (!placed && !conv_taps_weight_serve(s) && !all_finite(h->left.at, g->type, left->base.meta->numel)) {
         TRY(own(&h->ones, plane, g->bytes));
         fill_ones(g, h->ones.at, plane);
     }

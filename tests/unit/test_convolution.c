@@ -43,8 +43,7 @@ static sn_tensor *channels_last(sn_tensor *x) {
 static void dirty_memory(void) {
     const sn_scope scope = sn_scope_begin();
     for (int64_t power = 1 << 12; power < 1 << 19; power *= 2)
-        for (int64_t eighth = 8; eighth < 16; eighth++)
-            sn_full(SN_INTS(power / 8 * eighth), sn_float(NAN), SN_F32);
+        for (int64_t eighth = 8; eighth < 16; eighth++) sn_full(SN_INTS(power / 8 * eighth), sn_float(NAN), SN_F32);
     sn_scope_end(scope);
 }
 
@@ -125,8 +124,8 @@ START_TEST(layouts_give_the_same_bits) {
 }
 END_TEST
 
-/* A kernel of one position is a product where the tensors lie: against the rule, with bias, in chunks, and its gradients
- * in both layouts, where the weight's has more than 4,096 positions. */
+/* A kernel of one position is a product where the tensors lie: against the rule, with bias, in chunks, and its
+ * gradients in both layouts, where the weight's has more than 4,096 positions. */
 START_TEST(kernels_of_one_position) {
     check((Shape){19, 70, 9, 1, 1, 0}, _i);
     check((Shape){4200, 3, 3, 1, 1, 0}, _i);

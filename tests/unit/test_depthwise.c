@@ -1,7 +1,7 @@
-/* test_depthwise.c: convolutions with one channel in each group, and both gradients, bit for bit against the rule [B2.4]
- * written out element by element: padding left out, positions of a weight's gradient in chunks of 4,096, +0 at the end,
- * then bias. Steps, dilations, borders wider than the image, transposed ones, channels_last, numbers that are not
- * finite, channels that do not fill a vector. */
+/* test_depthwise.c: convolutions with one channel in each group, and both gradients, bit for bit against the rule
+ * [B2.4] written out element by element: padding left out, positions of a weight's gradient in chunks of 4,096, +0 at
+ * the end, then bias. Steps, dilations, borders wider than the image, transposed ones, channels_last, numbers that are
+ * not finite, channels that do not fill a vector. */
 #include <sinter/ops.h>
 
 #include "tests/unit/contract.h"
