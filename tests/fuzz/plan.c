@@ -77,8 +77,8 @@ void fz_run_load(FzRun *run, FzPlanWay way, bool memory) {
     sn_function_free(run->fn); /* a NULL fails the calls that follow */
     run->fn = memory ? load_from_memory(options) : sn_plan_load(plan_path(), options);
     if (!run->fn) fprintf(stderr, "%s\n", sn_error_take()->message);
-    if (run->fn && sn_function_result_count(run->fn) != run->p->n_returns) {
-        fprintf(stderr, "a plan of %d results says %d\n", run->p->n_returns, sn_function_result_count(run->fn));
+    if (run->fn && sn_function_result_count(run->fn) != fz_result_count(run->p)) {
+        fprintf(stderr, "a plan of %d results says %d\n", fz_result_count(run->p), sn_function_result_count(run->fn));
         sn_function_free(run->fn);
         run->fn = NULL;
     }
