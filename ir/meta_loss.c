@@ -52,6 +52,17 @@ Status meta_pair_backward(MetaCall *call) {
     return ST_OK;
 }
 
+/* Of self's dtype and layout, as PyTorch makes room for it (empty_like(self)). */
+Status meta_cross_entropy_backward(MetaCall *call) {
+    const Meta *const self = tensor_meta(call, 1);
+    TRY(meta_loss_backward(call));
+    const MetaOut *const out = &call->out[0];
+    const bool whole = out->rank == self->rank && all_same(call->env, out->sizes, self->sizes, self->rank);
+    if (dtype_is_float(self->dtype)) call->out[0].dtype = self->dtype;
+    if (whole) out_like(call, 0, self, call->out[0].dtype);
+    return ST_OK;
+}
+
 /* One value, or as many as there are elements. */
 static Status reduced_loss(MetaCall *call) {
     TRY(meta_loss_backward(call));

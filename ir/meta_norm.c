@@ -102,6 +102,27 @@ static Status norm_args(MetaCall *call, int input, const char *weight, const cha
     return b < 0 ? ST_OK : has_shape(call, b, shape);
 }
 
+/* The dtype of both parameters, which is input's, or f32 beside halves; input's, where there are none. */
+static Status parameter_dtype(const MetaCall *call, const Meta *input, DType *dtype) {
+    static const char *const names[] = {"weight", "bias"};
+    const Meta *found = NULL;
+    for (int i = 0; i < COUNT_OF(names); i++) {
+        const int at = op_param_find(call->row, names[i]);
+        const Meta *const meta = at < 0 ? NULL : tensor_meta(call, at);
+        if (!meta) continue;
+        const bool wider = dtype_bytes(input->dtype) == 2 && meta->dtype == DT_f32;
+        if (meta->dtype != input->dtype && !wider)
+            return meta_fail(call, ST_DTYPE, "%s has dtype %s, input has %s", names[i], dtype_name(meta->dtype),
+                             dtype_name(input->dtype));
+        if (found && found->dtype != meta->dtype)
+            return meta_fail(call, ST_DTYPE, "%s has dtype %s, weight has %s", names[i], dtype_name(meta->dtype),
+                             dtype_name(found->dtype));
+        found = meta;
+    }
+    *dtype = (found ? found : input)->dtype;
+    return ST_OK;
+}
+
 Status meta_layer_norm(MetaCall *call) {
     const Meta *input = tensor_meta(call, 0);
     TRY(norm_args(call, 0, "weight", "bias"));
@@ -109,17 +130,33 @@ Status meta_layer_norm(MetaCall *call) {
     return ST_OK;
 }
 
+/* Of the mean and rstd: input's, with 1 where it is normalized. */
+static void row_sizes(const Meta *input, int n_normalized, int64_t sizes[MAX_RANK]) {
+    for (int i = 0; i < input->rank; i++) sizes[i] = i < input->rank - n_normalized ? input->sizes[i] : 1;
+}
+
 Status meta_native_layer_norm(MetaCall *call) {
-    const Meta *input = tensor_meta(call, 0), *weight = tensor_meta(call, op_param_find(call->row, "weight"));
-    const int lead = input->rank - arg_named(call, "normalized_shape")->n;
+    const Meta *input = tensor_meta(call, 0);
     int64_t sizes[MAX_RANK];
+    DType kept;
     TRY(norm_args(call, 0, "weight", "bias"));
-    for (int i = 0; i < input->rank; i++) sizes[i] = i < lead ? input->sizes[i] : 1;
+    TRY(parameter_dtype(call, input, &kept));
+    row_sizes(input, arg_named(call, "normalized_shape")->n, sizes);
     out_same(call, 0, input, input->dtype);
-    for (int i = 1; i < 3; i++)
-        out_plain(call, i, weight ? weight->dtype : input->dtype, input->device, sizes, input->rank);
+    for (int i = 1; i < 3; i++) out_plain(call, i, kept, input->device, sizes, input->rank);
     call->order = ORDER_L;
     return ST_OK;
+}
+
+static Status want_rows(const MetaCall *call, int i, const Meta *input, int n_normalized) {
+    const Meta *const meta = tensor_meta(call, i);
+    int64_t sizes[MAX_RANK];
+    row_sizes(input, n_normalized, sizes);
+    bool fits = meta->rank == input->rank;
+    for (int d = 0; fits && d < input->rank; d++) fits = sym_same(call->env, meta->sizes[d], sizes[d]);
+    if (fits) return ST_OK;
+    return meta_fail(call, ST_SHAPE, "%s %s must have the sizes that the norm gave it: %s", arg_name(call, i),
+                     SIZES(call, meta), sizes_text(call, sizes, input->rank).at);
 }
 
 /* Gradients that output_mask leaves out are empty tensors: a graph has no undefined values. */
@@ -129,9 +166,10 @@ Status meta_native_layer_norm_backward(MetaCall *call) {
     const int64_t none = 0;
     TRY(same_sizes(call, 0, 1));
     TRY(norm_args(call, 1, "weight", "bias"));
+    DType dtype;
+    TRY(parameter_dtype(call, input, &dtype));
+    for (int i = 3; i < 5; i++) TRY(want_rows(call, i, input, shape->n));
     if (mask->n != 3) return meta_fail(call, ST_ARGUMENT, "output_mask needs 3 entries");
-    const Meta *weight = tensor_meta(call, op_param_find(call->row, "weight"));
-    const DType dtype = weight ? weight->dtype : input->dtype;
     for (int i = 0; i < 3; i++) { /* no gradient of what is absent */
         const bool absent = i && !tensor_meta(call, op_param_find(call->row, i == 1 ? "weight" : "bias"));
         if (!mask->ints[i] || absent)
@@ -148,10 +186,9 @@ Status meta_native_layer_norm_backward(MetaCall *call) {
 /* One rstd per row, in the compute type. */
 Status meta_fused_rms_norm(MetaCall *call) {
     const Meta *const input = tensor_meta(call, 0);
-    const int lead = input->rank - arg_named(call, "normalized_shape")->n;
     int64_t sizes[MAX_RANK];
     TRY(norm_args(call, 0, "weight", "bias"));
-    for (int i = 0; i < input->rank; i++) sizes[i] = i < lead ? input->sizes[i] : 1;
+    row_sizes(input, arg_named(call, "normalized_shape")->n, sizes);
     out_same(call, 0, input, input->dtype);
     out_plain(call, 1, input->dtype == DT_f64 ? DT_f64 : DT_f32, input->device, sizes, input->rank);
     return ST_OK;

@@ -127,7 +127,7 @@ Status decomp_binary_cross_entropy_backward(Builder *b, const OpRow *row, const 
     Val *each = E(b, mul_Tensor, V(slope), V(g));
     Val *const weight = optional(&args[3]);
     if (weight) each = E(b, mul_Tensor, V(each), V(widened(b, weight)));
-    return done1(outs, in_dtype(b, each, p.dtype));
+    return done1(outs, in_layout_of(b, row, args, 0, in_dtype(b, each, gradient_dtype(&p, &args[1]))));
 }
 /* (1 - t) x - log_sigmoid(x) (1 + (pos_weight - 1) t), by steps that round as PyTorch's do */
 Status decomp_cross_entropy_logits(Builder *b, const OpRow *row, const Arg *args, Val **outs) {

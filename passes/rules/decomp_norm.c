@@ -161,7 +161,7 @@ Status decomp_native_layer_norm_backward(Builder *b, const OpRow *row, const Arg
         Val *const sum = dims.n_outer ? sum_over(b, grad, dims.outer, dims.n_outer, false) : E(b, clone, V(grad));
         outs[2] = in_dtype(b, sum, bias->meta->dtype);
     }
-    const DType dtype = weight ? weight->meta->dtype : args[1].val->meta->dtype;
+    const DType dtype = (weight ? weight : bias ? bias : args[1].val)->meta->dtype;
     for (int i = 0; i < 3; i++)
         if (!outs[i]) outs[i] = no_statistics(b, i ? dtype : args[1].val->meta->dtype, args[1].val->meta->device);
     return error_pending();
