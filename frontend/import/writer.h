@@ -67,8 +67,9 @@ Status writer_nodes(NodeWriter *w, const Json *graph);
 Status writer_check_ops(Model *m);
 /* A node whose result, `name`, is a float of sizes (writer_floats.c); one that there is none of stays unknown. */
 Status writer_float(NodeWriter *w, const Json *node, const char *name);
-/* Raises where an op is given such a float and a tensor of integers. */
-Status writer_check_floats(const NodeWriter *w, const Json *inputs);
+/* Before an op that may be given such a float: a cast of it where its dtype would count, until writer_casts_end; raises
+ * beside a tensor of integers. */
+Status writer_floats(NodeWriter *w, const Json *inputs, WriterCasts *out);
 /* A node of torch.ops.higher_order (writer_bodies.c). */
 Status writer_higher_order(NodeWriter *w, const Json *node, const char *name);
 /* "net.py:13": the innermost frame that is the user's; NULL: none is known (writer_place.c). */

@@ -4,7 +4,8 @@
  *     %truediv = aten::div.Tensor(%one, %f)
  *     %mul = aten::mul.Tensor(%x, %truediv)
  *
- * Beside a float tensor such a one counts for its value alone, as a number does. */
+ * Beside a float tensor with dims such a one counts for its value alone, as a number does; beside one without it is cast
+ * to f32 for the op. */
 #include "frontend/import/writer.h"
 #include "runtime/base/error.h"
 
@@ -62,20 +63,53 @@ Status writer_float(NodeWriter *w, const Json *node, const char *name) {
     return writer_set(w, name, arena_printf(w->m->arena, "%%%s", own));
 }
 
-/* An integer tensor's result with a number is f32, with a tensor of f64 it would be f64. */
-Status writer_check_floats(const NodeWriter *w, const Json *inputs) {
-    const char *value = NULL;
-    bool ints = false;
+typedef struct FloatPlace {
+    const Json *member; /* the node's float; NULL: it is given none */
+    bool ints, dims;    /* beside it: a tensor that is none of floats, one that has dims */
+    DType dtype;        /* of the float tensors */
+} FloatPlace;
+
+static void look_at_tensor(const NodeWriter *w, const Json *member, FloatPlace *out) {
+    const Json *const meta = model_meta(w->graph, json_string(json_get(member, "name")));
+    const Json *const code = json_get(meta, "dtype"), *const sizes = json_get(meta, "sizes");
+    if (!code || !code->is_int) return;
+    const DType dtype = model_dtype(code->i);
+    out->ints = out->ints || !dtype_is_float(dtype);
+    out->dims = out->dims || (sizes && sizes->n > 0);
+    out->dtype = out->dtype == DT_default || out->dtype == dtype ? dtype : DT_f64;
+}
+
+static FloatPlace look_at(const NodeWriter *w, const Json *inputs) {
+    FloatPlace out = {.dtype = DT_default};
     for (int i = 0; i < inputs->n; i++) {
         const Json *const member = writer_union(json_get(&inputs->items[i], "arg"));
         const char *const name = json_string(json_get(member, "as_name"));
         const char *const bound = writer_union_is(member, "as_sym_float") && name ? writer_get(w, name) : NULL;
-        const Json *const code = json_get(model_meta(w->graph, json_string(json_get(member, "name"))), "dtype");
-        if (bound && *bound == '%') value = name;
-        if (writer_union_is(member, "as_tensor") && code && code->is_int)
-            ints = ints || !dtype_is_float(model_dtype(code->i));
+        if (bound && *bound == '%') out.member = member;
+        if (writer_union_is(member, "as_tensor")) look_at_tensor(w, member, &out);
     }
-    if (!value || !ints) return ST_OK;
-    return error_raise(ST_UNSUPPORTED, "the float '%.100s', which follows from sizes, beside a tensor of integers",
-                       value);
+    return out;
+}
+
+/* The op computes in f32, to which the number goes first. */
+static Status narrow(NodeWriter *w, const char *name, WriterCasts *out) {
+    const char *const before = writer_get(w, name), *const own = writer_new_name(w, name);
+    if (!own) return ST_MEMORY;
+    text_printf(w->text, "  %%%s = aten::to.dtype(%s, f32)", own, before);
+    end_line(w);
+    VEC_PUSH(w->m->arena, &out->list, ((CastValue){name, before}));
+    TRY(error_pending());
+    return writer_set(w, name, arena_printf(w->m->arena, "%%%s", own));
+}
+
+/* A result with a number has the tensor's dtype; with a tensor of f64 and no dims only where the other one has dims. */
+Status writer_floats(NodeWriter *w, const Json *inputs, WriterCasts *out) {
+    const FloatPlace at = look_at(w, inputs);
+    const char *const name = json_string(json_get(at.member, "as_name"));
+    const bool weaker = at.dims || at.dtype == DT_f64 || at.dtype == DT_default;
+    *out = (WriterCasts){.to_f32 = false};
+    if (!name || (!at.ints && weaker)) return ST_OK;
+    if (!at.ints && at.dtype == DT_f32) return narrow(w, name, out);
+    return error_raise(ST_UNSUPPORTED, "the float '%.100s', which follows from sizes, beside a tensor of %s", name,
+                       at.ints ? "integers" : "no dims that is narrower than f32");
 }

@@ -224,11 +224,13 @@ static Status number_found(NodeWriter *w, const Json *inputs, const Json *output
 static Status write_op(NodeWriter *w, const Json *node, const Json *inputs, const Json *outputs) {
     const char *const name = op_name(w->m->arena, target_of(node));
     Called called;
+    WriterCasts floats;
     if (!name) return error_raise(ST_PARSE, "model.json: the target '%.200s' is no op", target_of(node));
     if (!find_op(name, &called)) return error_raise(ST_UNSUPPORTED, "no op is called '%.100s'", name);
-    TRY(writer_check_floats(w, inputs));
+    TRY(writer_floats(w, inputs, &floats));
     TRY(number_found(w, inputs, outputs, &w->found));
     TRY(write_call(w, &called, inputs, outputs));
+    TRY(writer_casts_end(w, &floats));
     return called.handle ? rename_handle(w, inputs, outputs) : ST_OK;
 }
 

@@ -33,8 +33,8 @@ void sn_program_free(sn_program *p);
    order, numbers as tensors of no dims, None and texts as NULL (sn_program_out has the text). Buffers that it writes
    keep their values from call to call. Sizes that are fixed, ranges and guards of the export are checked with each
    call, whose error has the file's expression; strides may be others than those of the export. Sizes that values give
-   (of nonzero, of x[mask]) are found as the call goes, and what the program asserts of them is asked then; a program
-   that takes a number out of a tensor (item) for a size is refused. Borrowed. [neutral] */
+   (of nonzero, of x[mask], of an integer's item) are found as the call goes, and what the program asserts of them is
+   asked then. Borrowed. [neutral] */
 sn_function *sn_program_function(sn_program *p);
 /* The same with other options, yours: freed before p. closure_free is not used. [refused] */
 sn_function *sn_program_compile(sn_program *p, const sn_compile_options *options);
