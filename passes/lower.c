@@ -285,7 +285,16 @@ void lower_to_step(Lower *l, const Group *group) {
         VEC_PUSH(l->arena, &l->plan->steps, step);
 }
 
+/* An op that a decomposition made of one that takes no number itself (dropout, in a body of control flow). */
+static void check_generator(const Lower *l) {
+    for (const Node *node = l->graph->first; node && !l->graph->seed; node = node->next)
+        if (node->row->flags & OPF_random)
+            bail(l->graph->bail, BAIL_unsupported, "%s in a graph that draws no random numbers",
+                 (node->origin ? node->origin : node->row)->name);
+}
+
 static void lower_steps(Lower *l) {
+    check_generator(l);
     for (int i = 0; i < l->groups.n; i++) lower_to_step(l, l->groups.at[i]);
 }
 
