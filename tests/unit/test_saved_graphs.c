@@ -86,6 +86,22 @@ START_TEST(sizes_are_solved_in_a_plan) {
 }
 END_TEST
 
+/* A row-major argument is that in the file, too, where the dim that goes fastest may have no element. */
+START_TEST(sizes_from_0_are_in_a_plan) {
+    const char *const text = "graph f[s0=3>=0, s1=3>=0](%x: f32[s0,s1]) {\n  %0 = aten::exp(%x)\n  return %0\n}\n";
+    static const int64_t sizes[][2] = {{3, 2}, {7, 1}, {1, 5}, {64, 64}, {3, 0}, {0, 2}};
+    sn_function *const fn = graph_of(text, SN_COMPILE_REPLAY);
+    for (int i = 0; i < 6; i++) ck_assert_ptr_nonnull(SN_CALL(fn, F32(i, sizes[i][0], sizes[i][1])));
+    sn_function *const plan = through_a_file(fn);
+    for (int i = 0; i < 6; i++) {
+        sn_tensor *const x = F32(i, sizes[i][0], sizes[i][1]), *const got = SN_CALL(plan, x);
+        ck_assert_msg(got != NULL, "%d: %s", i, sn_error_take()->message);
+        ck_assert(same_bits(got, sn_exp(x)));
+    }
+    sn_function_free(plan);
+}
+END_TEST
+
 /* Returned arguments -------------------------------------------------------------------------- */
 
 typedef struct Host {
@@ -236,6 +252,7 @@ END_TEST
 int main(void) {
     TCase *const tests = tcase_create("tests");
     tcase_set_timeout(tests, 120);
+    tcase_add_test(tests, sizes_from_0_are_in_a_plan);
     tcase_add_loop_test(tests, sizes_are_solved_in_a_plan, 0, sizeof solved / sizeof *solved);
     tcase_add_test(tests, arguments_come_back_as_they_are);
     tcase_add_test(tests, written_arguments_come_back);

@@ -258,9 +258,12 @@ static Status read_free(ProgramReader *r) {
     return error_pending();
 }
 
+/* Without strides it is row-major, also where a symbol may be 0, of which the sizes alone do not tell. */
 static Status read_tensor_argument(ProgramReader *r, int i) {
     Meta *meta;
+    const char *const from = r->in.at;
     TRY(meta_parse(r->symbols->arena, r->symbols->env, r->in.at, &r->in.at, &meta));
+    meta->contiguous = meta->contiguous || !memchr(from, '{', (size_t)(r->in.at - from));
     r->symbols->metas[i] = meta;
     ((Arg *)r->symbols->in)[i].kind = ARG_tensor;
     r->first->slots[i].kind = ARG_tensor;
