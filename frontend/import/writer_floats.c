@@ -4,8 +4,8 @@
  *     %truediv = aten::div.Tensor(%one, %f)
  *     %mul = aten::mul.Tensor(%x, %truediv)
  *
- * Beside a float tensor with dims such a one counts for its value alone, as a number does; beside one without it is cast
- * to f32 for the op. */
+ * Beside a float tensor with dims such a one counts for its value alone, as a number does; beside one without, it is
+ * cast to f32 for the op. */
 #include "frontend/import/writer.h"
 #include "runtime/base/error.h"
 
@@ -92,7 +92,7 @@ static FloatPlace look_at(const NodeWriter *w, const Json *inputs) {
 }
 
 /* The op computes in f32, to which the number goes first. */
-static Status narrow(NodeWriter *w, const char *name, WriterCasts *out) {
+static Status float_as_f32(NodeWriter *w, const char *name, WriterCasts *out) {
     const char *const before = writer_get(w, name), *const own = writer_new_name(w, name);
     if (!own) return ST_MEMORY;
     text_printf(w->text, "  %%%s = aten::to.dtype(%s, f32)", own, before);
@@ -109,7 +109,7 @@ Status writer_floats(NodeWriter *w, const Json *inputs, WriterCasts *out) {
     const bool weaker = at.dims || at.dtype == DT_f64 || at.dtype == DT_default;
     *out = (WriterCasts){.to_f32 = false};
     if (!name || (!at.ints && weaker)) return ST_OK;
-    if (!at.ints && at.dtype == DT_f32) return narrow(w, name, out);
+    if (!at.ints && at.dtype == DT_f32) return float_as_f32(w, name, out);
     return error_raise(ST_UNSUPPORTED, "the float '%.100s', which follows from sizes, beside a tensor of %s", name,
                        at.ints ? "integers" : "no dims that is narrower than f32");
 }
