@@ -22,7 +22,7 @@ typedef struct HeaderGraph {
 static void give_ranges(HeaderGraph *h) {
     enum { LARGE = 1 << 20 };
     for (int i = 0; i < h->d->n_symbols; i++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "s%d", i);
         sn_graph_range(h->g, name, 2, LARGE, h->d->symbols[i].size);
     }
@@ -31,7 +31,7 @@ static void give_ranges(HeaderGraph *h) {
 static void add_input(HeaderGraph *h, int i) {
     const Meta *const meta = h->call->tensors[i]->base.meta;
     Text text = {0};
-    char name[8];
+    char name[16];
     snprintf(name, sizeof name, "x%d", i);
     text_printf(&text, "%s[", dtype_name(meta->dtype));
     for (int d = 0; d < meta->rank; d++) {
@@ -50,7 +50,7 @@ static void add_input(HeaderGraph *h, int i) {
 static void add_inputs(HeaderGraph *h) {
     for (int i = 0; i < h->call->n_tensors; i++) add_input(h, i);
     for (int i = 0; i < h->d->n_symbols; i++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "s%d", i);
         if (h->d->symbols[i].number) h->numbers[i] = sn_graph_input(h->g, name, "int");
     }

@@ -116,6 +116,79 @@ START_TEST(a_long_list_runs_at_once_and_says_why) {
 }
 END_TEST
 
+/* res::each(Tensor x) -> (int, Tensor[]): its rows, as many as x has, behind their count; res::logged(Tensor x, int n)
+ * -> Tensor[]: n copies, in order with other effects ------ */
+
+static sn_status each_body(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0);
+    const int n = (int)sn_size(x, 0);
+    sn_out_value(f, 0, sn_int(n));
+    for (int i = 0; i < n; i++) sn_out(f, 1 + i, sn_neg(sn_select(x, 0, i)));
+    return sn_check();
+}
+static sn_status use_each(sn_frame *f) {
+    sn_value in = sn_val(sn_relu(sn_in(f, 0))), out[16];
+    int n = 16;
+    if (sn_op_call(sn_op_find("res::each"), &in, 1, out, &n) != SN_OK) return sn_check();
+    sn_tensor *sum = sn_mul_scalar(sn_in(f, 0), out[0]);
+    for (int i = 1; i < n; i++) sum = sn_add(sum, out[i].tensor);
+    return sn_out(f, 0, sn_exp(sum));
+}
+
+/* Its length follows a size: the steps of one call are not those of another, whichever comes first. */
+START_TEST(a_list_has_another_length_in_each_call) {
+    static const int sizes[] = {2, 3, 2, 5, 1, 3, 9, 4, 2, 9, 5, 1};
+    op_of(SN_OP_DESC(.schema = "res::each(Tensor x) -> (int, Tensor[])", .flags = SN_OP_PURE, .meta = each_body,
+                     .cpu = each_body));
+    for (int how = 0; how < 4; how++) {
+        const sn_dynamic dynamic = how & 2 ? SN_DYNAMIC_ALWAYS : SN_DYNAMIC_AUTO;
+        const Twin twin = twin_new(
+            use_each, NULL, NULL,
+            SN_COMPILE_OPTIONS(.mode = how & 1 ? SN_COMPILE_REPLAY : SN_COMPILE_VERIFY, .dynamic = dynamic));
+        for (int i = 0; i < 12; i++) TWIN_CALL(twin, F32((uint64_t)i, sizes[i], 3));
+        twin_free(twin);
+    }
+}
+END_TEST
+
+static int logged;
+static sn_status logged_meta(sn_frame *f) {
+    for (int i = 0; i < sn_in_int(f, 1); i++) sn_out(f, i, sn_empty_like(sn_in(f, 0)));
+    return sn_check();
+}
+static sn_status logged_cpu(sn_frame *f) {
+    logged++;
+    for (int i = 0; i < sn_in_int(f, 1); i++) sn_out(f, i, sn_clone(sn_in(f, 0)));
+    return sn_check();
+}
+static sn_status use_logged(sn_frame *f) {
+    const sn_value in[] = {sn_val(sn_relu(sn_in(f, 0))), sn_int(*(const int *)sn_closure(f))};
+    sn_value out[4];
+    int n = 4;
+    if (sn_op_call(sn_op_find("res::logged"), in, 2, out, &n) != SN_OK) return sn_check();
+    sn_tensor *sum = sn_exp(sn_in(f, 0));
+    for (int i = 0; i < n; i++) sum = sn_add(sum, out[i].tensor);
+    return sn_out(f, 0, sum);
+}
+
+/* No graph holds an op without results; a number says how many there are. */
+START_TEST(a_list_may_be_empty) {
+    op_of(SN_OP_DESC(.schema = "res::logged(Tensor x, int n) -> Tensor[]", .flags = SN_OP_ORDERED, .meta = logged_meta,
+                     .cpu = logged_cpu));
+    static const int counts[] = {0, 1, 0, 3, 2, 3, 0, 1};
+    int n = 0;
+    const Twin twin = twin_new(use_logged, &n, &n, NULL);
+    for (int i = 0; i < 24; i++) {
+        n = counts[i % 8];
+        logged = 0;
+        TWIN_CALL(twin, F32((uint64_t)i, 2, 3));
+        ck_assert_int_eq(logged, 2);
+    }
+    ck_assert_msg(strstr(sn_explain(twin.fast), "an op without results"), "%s", sn_explain(twin.fast));
+    twin_free(twin);
+}
+END_TEST
+
 /* res::peak(Tensor x, int k) -> (Tensor, int, float): x without its sum; its sizes' product times k; its sum ------ */
 
 static bool wrong_number;
@@ -629,6 +702,8 @@ int main(void) {
         a_list_is_a_node_of_graphs,
         a_list_has_gradients,
         a_long_list_runs_at_once_and_says_why,
+        a_list_has_another_length_in_each_call,
+        a_list_may_be_empty,
         numbers_come_as_numbers,
         a_number_that_meta_says_breaks_no_graph,
         a_number_of_values_ends_the_segment,

@@ -8,6 +8,7 @@
 #include "runtime/device/device.h"
 #include "runtime/eager/eager.h"
 #include "runtime/capture/record/capture_facts.h"
+#include "runtime/capture/record/capture_split.h"
 #include "runtime/capture/record/capture_written.h"
 
 /* A user's op needs a meta rule and must be declared pure or ordered [semantics C12]. */
@@ -85,28 +86,28 @@ static bool resizes(const OpCall *call) {
     return false;
 }
 
-/* How many a user's op gives its meta rule says; what is wrong with the call is said as it is recorded. */
-static bool gives_many(const OpCall *call) {
-    MetaOut metas[MAX_OUTS];
-    int n = MAX_OUTS;
-    if (call_metas(call, 0, metas, &n) == ST_OK) return n > MAX_OUTS;
-    error_clear();
-    return false;
-}
-
 /* A plan's number is on the host, and a step has one device. */
 static bool gives_number_elsewhere(const OpCall *call) {
     const DynamicOp *const custom = op_dynamic(call->row);
     return custom && custom->numbers && call->keys & KEYS_BACKEND & ~KEY_BIT(cpu);
 }
 
-/* More results than a step of a plan may have: gradients of control flow, by name, and lists of user's ops. */
-static bool returns_list_of_tensors(const OpCall *call) {
-    if (UNLIKELY(call->row->returns_list && op_dynamic(call->row))) return gives_many(call);
+/* Gradients of control flow, by name. */
+static int last_gradient(const OpCall *call) {
     const int of = call->row->flags & OPF_flow ? op_param_find(call->row, "of") : -1;
-    bool many = false;
-    for (int i = 0; of >= 0 && i < call->args[of].n; i++) many |= call->args[of].ints[i] >= MAX_OUTS;
-    return many;
+    int last = -1;
+    for (int i = 0; of >= 0 && i < call->args[of].n; i++)
+        if (call->args[of].ints[i] > last) last = (int)call->args[of].ints[i];
+    return last;
+}
+
+/* More results than a step of a plan may have, or none, which no graph holds: of control flow, and lists of user's
+ * ops. */
+static Reason list_refusal(const OpCall *call) {
+    if (LIKELY(!call->row->returns_list) || !op_dynamic(call->row))
+        return UNLIKELY(last_gradient(call) >= MAX_OUTS) ? BREAK_REASON(many_results) : NULL;
+    const int n = capture_list_length(call);
+    return n > MAX_OUTS ? BREAK_REASON(many_results) : n ? NULL : BREAK_REASON(no_results);
 }
 
 /* More exactly, where that is known. */
@@ -123,5 +124,5 @@ Reason capture_refusal(Capture *c, const OpCall *call) {
     if (UNLIKELY(call->form == FORM_out && capture_out_tracks(c, call, state))) return BREAK_REASON(out_grad);
     if (UNLIKELY(call->form == FORM_out) && resizes(call)) return BREAK_REASON(out_resized);
     if (UNLIKELY(gives_number_elsewhere(call))) return BREAK_REASON(number_elsewhere);
-    return UNLIKELY(returns_list_of_tensors(call)) ? BREAK_REASON(many_results) : NULL;
+    return list_refusal(call);
 }

@@ -3,6 +3,15 @@
 
 #include "runtime/capture/record/capture_input.h"
 #include "runtime/capture/record/trace_graph.h"
+#include "runtime/core/custom_op.h"
+
+int capture_list_length(const OpCall *call) {
+    MetaOut metas[MAX_OUTS];
+    int n = MAX_OUTS;
+    if (call_metas(call, 0, metas, &n) == ST_OK) return n;
+    error_clear();
+    return -1;
+}
 
 /* A tensor argument as an operand: a value of this trace, or an input. */
 static inline Status operand_of(Capture *c, sn_tensor *t, Operand *out) {
@@ -61,6 +70,7 @@ Status capture_split(Capture *c, const OpCall *call, OpSplit *s) {
     TRY(split_begin(c, call, s));
     for (int i = 0; i < call->row->n_params; i++) TRY(split_arg(c, s, call->row, i, &call->args[i]));
     for (int i = 0; call->form == FORM_out && i < call->row->n_out; i++) TRY(split_tensor(c, s, call->out_args[i]));
+    if (UNLIKELY(call->row->returns_list && op_dynamic(call->row))) s->fixed[s->n_fixed++] = capture_list_length(call);
     return ST_OK;
 }
 
