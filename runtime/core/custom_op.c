@@ -166,7 +166,7 @@ static Status run_meta(OpCall *call) {
 
 /* Nothing is computed on the Meta device. */
 static Status run_without_values(OpCall *call) {
-    custom_write_set_results(call, op_dynamic(call->row));
+    custom_write_set_results(call, op_dynamic(call->row), call->row->n_out);
     custom_write_count(call, op_dynamic(call->row));
     return ST_OK;
 }

@@ -79,9 +79,18 @@ Status custom_write_metas(MetaCall *call) {
     return ST_OK;
 }
 
-void custom_write_set_results(const OpCall *call, const DynamicOp *op) {
-    for (int i = 0; i < op->row.n_out && !op->row.returns_list; i++)
-        if (op->result_of[i] >= 0) call->outs[i] = tensor_of(call->args[op->result_of[i]].val);
+/* The argument that result i of n is, -1: it is new, as all of a list are. */
+static int argument_given(const DynamicOp *op, int i, int n) {
+    const int after = n - (op->n_results - op->list_at) + 1; /* the first one behind the list */
+    if (op->list_at < 0 || i < op->list_at) return op->result_of[i];
+    return i < after ? -1 : op->result_of[i - after + op->list_at + 1];
+}
+
+void custom_write_set_results(const OpCall *call, const DynamicOp *op, int n) {
+    for (int i = 0; i < n; i++) {
+        const int arg = argument_given(op, i, n);
+        if (arg >= 0) call->outs[i] = tensor_of(call->args[arg].val);
+    }
 }
 
 void custom_write_count(const OpCall *call, const DynamicOp *op) {
@@ -96,7 +105,8 @@ void custom_write_count(const OpCall *call, const DynamicOp *op) {
 bool custom_write_hold(const OpRow *row, const Arg *args, sn_tensor **outs) {
     const DynamicOp *const op = op_dynamic(row);
     bool any = false;
-    for (int i = 0; op && !row->returns_list && i < row->n_out; i++) {
+    const int known = !op ? 0 : op->list_at >= 0 ? op->list_at : op->n_results; /* behind a list: where, it says */
+    for (int i = 0; i < known; i++) {
         const int arg = op->result_of[i];
         if (arg < 0 || args[arg].kind != ARG_tensor || !args[arg].val) continue;
         outs[i] = tensor_retained(tensor_of(args[arg].val));

@@ -20,11 +20,11 @@ Status custom_write_check(const OpCall *call, const DynamicOp *op, const Meta *c
 void custom_write_record(const OpCall *call, const DynamicOp *op, const Meta **metas);
 /* The meta rule of an op none of whose results is new: each is an argument. */
 Status custom_write_metas(MetaCall *call);
-/* Gives the results of the call that are arguments. */
-void custom_write_set_results(const OpCall *call, const DynamicOp *op);
+/* Gives those of the call's n results that are arguments. */
+void custom_write_set_results(const OpCall *call, const DynamicOp *op, int n);
 /* Where nothing has memory the op writes all the same: it counts. */
 void custom_write_count(const OpCall *call, const DynamicOp *op);
-/* The results that are arguments for a meta body, which need not set them: outs gets references. False: it has none, or
+/* The results that are arguments for a meta body, which need not set them but behind a list: outs gets references. False: it has none, or
  * is no user's op. */
 bool custom_write_hold(const OpRow *row, const Arg *args, sn_tensor **outs);
 

@@ -64,7 +64,7 @@ static Status fake_kernel(OpCall *call) {
         if (base) TRY(bare_version_share(call->outs[i], base));
     }
     if (op_dynamic(call->row)) {
-        custom_write_set_results(call, op_dynamic(call->row));
+        custom_write_set_results(call, op_dynamic(call->row), metas.n);
         custom_write_count(call, op_dynamic(call->row));
     }
     call->n_outs = metas.n;

@@ -3,6 +3,7 @@
  * something else. */
 #include <sinter/dispatch.h>
 #include <sinter/infer.h>
+#include <sinter/inspect.h>
 #include <sinter/transform.h>
 
 #include "tests/unit/contract.h"
@@ -334,6 +335,40 @@ START_TEST(without_values_only_the_rule_says_numbers) {
         ck_assert_int_eq(n, 1);
         ck_assert_int_eq(out[0].kind, SN_KIND_INT);
         ck_assert_int_eq(out[0].i, 12);
+    }
+    sn_fake_mode_set(false);
+}
+END_TEST
+
+/* res::grown(Tensor(a!) x) -> (Tensor(a!), Tensor[], int): what a result is an argument is that handle everywhere. */
+static sn_status grown_meta(sn_frame *f) {
+    sn_out(f, 1, sn_empty_like(sn_in(f, 0)));
+    return sn_out_value(f, 2, sn_int(3));
+}
+static sn_status grown_cpu(sn_frame *f) {
+    sn_out(f, 0, sn_add_scalar_(sn_in(f, 0), sn_int(1)));
+    sn_out(f, 1, sn_clone(sn_in(f, 0)));
+    return sn_out_value(f, 2, sn_int(3));
+}
+
+START_TEST(a_result_beside_a_list_is_its_argument) {
+    const sn_op *const op = op_of(SN_OP_DESC(.schema = "res::grown(Tensor(a!) x) -> (Tensor(a!), Tensor[], int)",
+                                             .meta = grown_meta, .cpu = grown_cpu));
+    for (int where = 0; where < 3; where++) {
+        if (where == 2) sn_fake_mode_set(true);
+        sn_tensor *const x = where == 0   ? F32(1, 4, 3)
+                             : where == 1 ? sn_to_device(F32(1, 4, 3), SN_META)
+                                          : sn_zeros(SN_INTS(4, 3), SN_F32);
+        const sn_value in = sn_val(x);
+        sn_value out[3];
+        int n = 3;
+        const int64_t before = sn_version_of(x);
+        ck_assert_msg(sn_op_call(op, &in, 1, out, &n) == SN_OK, "%s", sn_error_take()->message);
+        ck_assert_int_eq(n, 3);
+        ck_assert_ptr_eq(out[0].tensor, x);
+        ck_assert_ptr_ne(out[1].tensor, x);
+        ck_assert_int_eq(out[2].i, 3);
+        ck_assert(sn_version_of(x) > before);
     }
     sn_fake_mode_set(false);
 }
@@ -709,6 +744,7 @@ int main(void) {
         a_number_of_values_ends_the_segment,
         numbers_have_no_gradient,
         without_values_only_the_rule_says_numbers,
+        a_result_beside_a_list_is_its_argument,
         each_kind_of_number,
         a_list_beside_numbers_is_compiled,
         lists_in_and_out_have_gradients,

@@ -79,7 +79,7 @@ static Status call_functional(const DynamicOp *op, OpCall *call) {
     TRY(dispatch(&op->functional->row, FORM_functional, call->args, NULL, outs));
     for (int i = 0; i < op->n_written; i++)
         TRY(emit_write(eager_builder(), call->args[op->written[i]].val, &outs[op->n_fresh + i]->base));
-    custom_write_set_results(call, op);
+    custom_write_set_results(call, op, op->row.n_out);
     for (int i = 0, fresh = 0; i < call->row->n_out; i++)
         if (op->result_of[i] < 0) call->outs[i] = outs[fresh++];
     return ST_OK;
