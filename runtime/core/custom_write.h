@@ -24,8 +24,8 @@ Status custom_write_metas(MetaCall *call);
 void custom_write_set_results(const OpCall *call, const DynamicOp *op, int n);
 /* Where nothing has memory the op writes all the same: it counts. */
 void custom_write_count(const OpCall *call, const DynamicOp *op);
-/* The results that are arguments for a meta body, which need not set them but behind a list: outs gets references. False: it has none, or
- * is no user's op. */
+/* The results that are arguments for a meta body, which need not set them but behind a list: outs gets references.
+ * False: it has none, or is no user's op. */
 bool custom_write_hold(const OpRow *row, const Arg *args, sn_tensor **outs);
 
 #endif
