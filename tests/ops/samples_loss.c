@@ -34,7 +34,7 @@ const Samples samples_binary_cross_entropy = {
 };
 const Samples samples_binary_cross_entropy_backward = {
     .good = LINES("x[] q[4,5] q[4,5]", "x[] q[4,5] q[4,5] w[5]", "x[4,5] q[4,5] q[4,5] none 0", "x[] q[4] q[4] w[4] 2",
-                  "x[0] q[0] q[0] none 0", "x[] q[1] q[1]"),
+                  "x[0] q[0] q[0] none 0", "x[] q[1] q[1]", "f32[4,5] bf16[4,5] f32[4,5] none 0"),
     .bad = BAD({"x[] q[3] q[3] none 4", ST_ARGUMENT, "reduction"}),
 };
 const Samples samples_cross_entropy_logits = {

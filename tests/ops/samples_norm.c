@@ -40,7 +40,8 @@ const Samples samples_log_softmax_int = {
 };
 const Samples samples_native_layer_norm = {
     .good = LINES("x[4,5] [5] x[5] x[5] 1e-5", "x[4,5] [5] none none 1e-5", "x[2,3,4] [3,4] x[3,4] none 0.1",
-                  "x[2,1100] [1100] x[1100] x[1100] 1e-5", "x[0,3] [3] x[3] x[3] 1e-5", "x[1,1] [1] none none 1e-5"),
+                  "x[2,1100] [1100] x[1100] x[1100] 1e-5", "x[0,3] [3] x[3] x[3] 1e-5", "x[1,1] [1] none none 1e-5",
+                  "bf16[4,5] [5] none f32[5] 1e-5", "f16[4,5] [5] f32[5] none 1e-5"),
     .batched = LINES("X[4,70] [70] x[70] x[70] 1e-5", "X[3,2,700] [2,700] none none 1e-5"),
     .bad = BAD({"x[4,5] [4] none none 1e-5", ST_SHAPE, "4"}, {"x[4,5] [5] x[4] none 1e-5", ST_SHAPE, "4"},
                {"f32[4,5] [5] none f64[5] 1e-5", ST_DTYPE, "bias has dtype f64"},
@@ -51,7 +52,8 @@ const Samples samples_native_layer_norm_backward = {
         LINES("x[4,5] x[4,5] [5] u[4,1] p[4,1] x[5] x[5] [1,1,1]", "x[4,5] x[4,5] [5] u[4,1] p[4,1] none none [1,0,0]",
               "x[4,5] x[4,5] [5] u[4,1] p[4,1] none none [0,1,1]",
               "x[2,3,4] x[2,3,4] [3,4] u[2,1,1] p[2,1,1] x[3,4] none [1,1,0]",
-              "x[1,1] x[1,1] [1] u[1,1] p[1,1] x[1] x[1] [1,1,1]"),
+              "x[1,1] x[1,1] [1] u[1,1] p[1,1] x[1] x[1] [1,1,1]",
+              "bf16[4,5] bf16[4,5] [5] f32[4,1] f32[4,1] none f32[5] [1,1,1]"),
     .bad = BAD({"x[4,5] x[4,5] [5] u[3,1] p[4,1] none none [1,0,0]", ST_SHAPE, "mean [3, 1]"},
                {"x[4,5] x[4,5] [5] u[4,1] p[1,1] none none [1,0,0]", ST_SHAPE, "rstd [1, 1]"}),
 };
