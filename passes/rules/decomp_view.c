@@ -132,7 +132,7 @@ static Val *part(Builder *b, Val *x, int dim, int64_t start, int64_t end) {
 /* size / by, rounded up; 0 by 0 is 0. */
 static int64_t quotient_above(SymEnv *env, int64_t size, int64_t by) {
     if (sym_same(env, by, 0)) return 0;
-    if (!sym_is(by)) by = min_i64(by, SYM_MOST); /* no size is more, and sums with it fit */
+    if (!sym_is(by)) by = min_i64(by, SYM_MOST);                      /* no size is more, and sums with it fit */
     return sym_div(env, sym_add(env, size, sym_sub(env, by, 1)), by); /* as PyTorch's exports have it */
 }
 

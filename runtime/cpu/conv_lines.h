@@ -12,8 +12,8 @@
 #define SINTER_RUNTIME_CPU_CONV_LINES_H
 #include "runtime/cpu/conv_sums.h"
 
-    /* How taps of one dim lie: the lowest offset, and what is beyond it. */
-    typedef struct TapWindow {
+/* How taps of one dim lie: the lowest offset, and what is beyond it. */
+typedef struct TapWindow {
     int64_t low, reach, phases; /* reach: columns that a phase has behind those of the block */
 } TapWindow;
 

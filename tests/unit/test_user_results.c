@@ -143,9 +143,9 @@ START_TEST(a_list_has_another_length_in_each_call) {
                      .cpu = each_body));
     for (int how = 0; how < 4; how++) {
         const sn_dynamic dynamic = how & 2 ? SN_DYNAMIC_ALWAYS : SN_DYNAMIC_AUTO;
-        const Twin twin = twin_new(
-            use_each, NULL, NULL,
-            SN_COMPILE_OPTIONS(.mode = how & 1 ? SN_COMPILE_REPLAY : SN_COMPILE_VERIFY, .dynamic = dynamic));
+        const Twin twin =
+            twin_new(use_each, NULL, NULL,
+                     SN_COMPILE_OPTIONS(.mode = how & 1 ? SN_COMPILE_REPLAY : SN_COMPILE_VERIFY, .dynamic = dynamic));
         for (int i = 0; i < 12; i++) TWIN_CALL(twin, F32((uint64_t)i, sizes[i], 3));
         twin_free(twin);
     }
