@@ -253,8 +253,11 @@ Status decomp_fused_rms_norm(Builder *b, const OpRow *row, const Arg *args, Val 
                        (Val *const[]){made_contiguous(b, in_dtype(b, y, input->dtype)), made_contiguous(b, rstd)});
 }
 
+/* _fused_rms_norm takes a shape of numbers: of one with symbols it is the same parts. */
 Status decomp_rms_norm(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     Val *both[2] = {0};
-    TRY(emit(b, OP__fused_rms_norm, args, 4, both));
+    bool open = false;
+    for (int i = 0; i < args[1].n; i++) open |= sym_is(args[1].ints[i]);
+    TRY(open ? decomp_fused_rms_norm(b, row, args, both) : emit(b, OP__fused_rms_norm, args, 4, both));
     return done1(outs, in_layout_of(b, row, args, 0, both[0]));
 }
