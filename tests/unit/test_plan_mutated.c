@@ -20,13 +20,13 @@ static const char *const graphs[] = {
     "graph f(%x: f32[2,3,7,6], %w: f32[4,3,3,3], %b: f32[4]) {\n"
     "  %0 = aten::convolution(%x, %w, %b, [1, 1], [1, 1], [1, 1], False, [0, 0], 1)\n  %1 = aten::relu(%0)\n"
     "  %2, %3 = aten::max_pool2d_with_indices(%1, [2, 2])\n  return %2, %3\n}\n",
-    "graph f(%x: f32[6,5], %y: f32[3,5], %i: i64[4]) {\n"
+    "graph f[s0=17>=0, s1=0>=0](%x: f32[6,5], %y: f32[3,5], %i: i64[4]) {\n  random seed=s0 sequence=s1 count=1\n"
     "  %0 = aten::cat([%x, %y])\n  %1 = aten::index_select(%0, 0, %i)\n  %2 = aten::t(%1)\n"
-    "  %3 = aten::dropout(%2, 0.5, True)\n  %4 = aten::constant_pad_nd(%3, [1, 2], 0.5)\n"
+    "  %3 = aten::dropout(%2, 0.5, True) random=0\n  %4 = aten::constant_pad_nd(%3, [1, 2], 0.5)\n"
     "  return %4\n}\n",
-    "graph f(%x: f32[6,5], %y: f32[5,7], %b: f32[7]) {\n"
+    "graph f[s0=17>=0, s1=0>=0](%x: f32[6,5], %y: f32[5,7], %b: f32[7]) {\n  random seed=s0 sequence=s1 count=1\n"
     "  %0 = aten::addmm(%b, %x, %y)\n  %1 = aten::gelu(%0)\n  %2 = aten::slice.Tensor(%1, 1, 1, 6, 2)\n"
-    "  %3 = aten::rand_like(%2)\n  %4 = aten::cumsum(%2, 0)\n  %5 = aten::argmax(%4, 1)\n"
+    "  %3 = aten::rand_like(%2) random=0\n  %4 = aten::cumsum(%2, 0)\n  %5 = aten::argmax(%4, 1)\n"
     "  %6 = aten::add_.Scalar(%x, 1.5)\n  return %3, %4, %5, %2\n}\n",
 };
 enum { GRAPHS = 5, MOST_ELEMENTS = 1 << 16 };
