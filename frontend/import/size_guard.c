@@ -1,6 +1,7 @@
 /* size_guard.c: reads guards, which are Python: sizes of inputs, ints, + - * // % **, max, min, comparisons, and, or,
  * not. Precedence climbs from the loosest: or, and, not, comparison, sum, product, sign, power. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "frontend/import/size_make.h"
@@ -37,11 +38,29 @@ static int input_at(const SizeGuardReader *r) {
     return best;
 }
 
+/* "L['a'][1]" of *a, whose values the file calls a_0, a_1; *length: of the text. -1: it is none. */
+static int variadic_at(const SizeGuardReader *r, int *length) {
+    int name = 0, index = 0;
+    *length = 0;
+    if (sscanf(r->in.at, "L['%*[^']%n'][%*[0-9]%n]%n", &name, &index, length) < 0 || !*length) return -1;
+    const char *const digits = r->in.at + name + strlen("'][");
+    const int n_digits = index - name - (int)strlen("'][");
+    for (int i = 0; i < r->n_paths; i++) {
+        const char *const path = r->paths[i];
+        if (!path || strncmp(path, r->in.at, (size_t)name) || path[name] != '_') continue;
+        if (!strncmp(path + name + 1, digits, (size_t)n_digits) && !strcmp(path + name + 1 + n_digits, "']")) return i;
+    }
+    return -1;
+}
+
 static Status read_of_input(SizeGuardReader *r, const SizeExpr **out) {
-    int dim;
-    const int input = input_at(r);
-    if (input < 0) return guard_refuse(r);
-    r->in.at += strlen(r->paths[input]);
+    int dim, length;
+    int input = input_at(r);
+    if (input >= 0)
+        length = (int)strlen(r->paths[input]);
+    else if ((input = variadic_at(r, &length)) < 0)
+        return guard_refuse(r);
+    r->in.at += length;
     if (*r->in.at != '.') return made(size_make(r->arena, (SizeExpr){.op = SIZE_given, .value = input}, NULL), out);
     if (!reader_eat(&r->in, ".size()[")) return guard_refuse(r);
     TRY(reader_count(&r->in, &dim));

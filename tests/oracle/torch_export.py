@@ -215,6 +215,14 @@ class Scaled(torch.nn.Module):
         return x * x.sum().item()
 
 
+class Variadic(torch.nn.Module):
+    """Guards of *a name its values otherwise than the file does."""
+
+    def forward(self, *a):
+        torch._check(a[0].shape[0] + a[1].shape[0] <= 20)
+        return a[0].sum() + a[1].sum(), a[0] * 2
+
+
 class Spectrum(torch.nn.Module):
     def forward(self, x):
         return torch.fft.fft(x).abs()
@@ -407,6 +415,7 @@ PROGRAMS = {
     "rows": (Rows, [lambda: ((randn(4, 3),), {"y": randn(2, 3)}), lambda: ((randn(1, 3),), {"y": randn(5, 3)})], dict(strict=True, dynamic_shapes={"x": {0: Dim("rows", min=1, max=9)}, "y": {0: Dim.AUTO}})),
     "guarded": (Guarded, [lambda: ((randn(4), randn(5)), {}), lambda: ((randn(7), randn(3)), {})], dict(dynamic_shapes=({0: Dim.AUTO}, {0: Dim.AUTO}))),
     "draft": (Half, [lambda: ((randn(4, 6),), {}), lambda: ((randn(10, 6),), {})], dict(dynamic_shapes=({0: 2 * Dim("h")},))),
+    "variadic": (Variadic, [lambda: ((randn(4), randn(5)), {}), lambda: ((randn(9), randn(2)), {})], dict(dynamic_shapes=(({0: Dim.AUTO}, {0: Dim.AUTO}),))),
     "spectrum": (Spectrum, [lambda: ((randn(8),), {})], {}),
 }
 EVAL = {"block"}

@@ -9,12 +9,12 @@
 #include "tests/unit/contract.h"
 
 static const char *const programs[] = {
-    "state",      "state_aten",   "state_rows", "sizes",        "half",        "half_aten",  "ints",
-    "tied",       "cond",         "while",      "scan",         "joint",       "autocast",   "writes",
-    "kinds",      "block",        "net",        "net_aten",     "writes_aten", "where",      "lists",
-    "lists_aten", "nested",       "strided",    "cache",        "cache_aten",  "only_state", "through",
-    "checked",    "checked_aten", "numbers",    "numbers_aten", "sums",        "rows",       "draft",
-    "guarded",    "item",         "values",     "values_aten",  "totals",      "floats",     "floats_aten"};
+    "state",  "state_aten",  "state_rows",  "sizes",   "half",     "half_aten",    "ints",        "tied",
+    "cond",   "while",       "scan",        "joint",   "autocast", "writes",       "kinds",       "block",
+    "net",    "net_aten",    "writes_aten", "where",   "lists",    "lists_aten",   "nested",      "strided",
+    "cache",  "cache_aten",  "only_state",  "through", "checked",  "checked_aten", "numbers",     "numbers_aten",
+    "sums",   "rows",        "draft",       "guarded", "item",     "values",       "values_aten", "totals",
+    "floats", "floats_aten", "variadic"};
 enum { PROGRAMS = sizeof programs / sizeof *programs, MOST_VALUES = 16 };
 static const sn_compile_mode modes[] = {SN_COMPILE_EAGER, SN_COMPILE_VERIFY, SN_COMPILE_REPLAY};
 enum { MODES = sizeof modes / sizeof *modes };
@@ -376,6 +376,13 @@ START_TEST(values_are_asked_in_each_call) {
 }
 END_TEST
 
+/* Of *a, whose values the guard calls L['a'][0]. */
+START_TEST(guards_of_variadic_arguments_are_asked) {
+    const sn_value long_ones[] = {sn_val(sn_randn(SN_INTS(12), SN_F32)), sn_val(sn_randn(SN_INTS(9), SN_F32))};
+    refuse_call("variadic", long_ones, 2, SN_ERR_SHAPE, "20");
+}
+END_TEST
+
 START_TEST(strides_may_be_others) {
     sn_program *const p = imported("block", SN_COMPILE_VERIFY);
     sn_tensor *const x = sn_randn(SN_INTS(2, 5, 16), SN_F32);
@@ -449,6 +456,7 @@ int main(void) {
     tcase_add_test(tests, the_file_stays_as_it_is);
     tcase_add_test(tests, sizes_are_those_of_the_export);
     tcase_add_test(tests, values_are_asked_in_each_call);
+    tcase_add_test(tests, guards_of_variadic_arguments_are_asked);
     tcase_add_test(tests, strides_may_be_others);
     tcase_add_test(tests, a_float_as_a_number_is_refused);
     tcase_add_test(tests, numbers_of_values_are_checked);
