@@ -15,7 +15,7 @@ static TapWindow window_of(const Patches *p, int d) {
 bool conv_lines_serve(const ConvSum *s) {
     const Patches *const p = &s->patches;
     const bool flat = p->columns[0] == 1 && p->taps[0] == 1 && p->size[0] == 1 && p->offset[0][0] == 0;
-    return flat && !s->ones && patches_taps(p) > 0 && (s->g->type == S_f32 || s->g->type == S_f64);
+    return flat && s->channels > 0 && !s->ones && patches_taps(p) > 0 && (s->g->type == S_f32 || s->g->type == S_f64);
 }
 
 /* Zeros behind a line that may be those before the next one. */

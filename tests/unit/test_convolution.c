@@ -148,11 +148,21 @@ START_TEST(kernels_of_one_position) {
 }
 END_TEST
 
+/* A sum over no channels is 0, and bias. */
+START_TEST(no_channels_at_all) {
+    sn_tensor *const x = sn_randn(SN_INTS(2, 0, 30, 30), SN_F32), *const w = sn_randn(SN_INTS(3, 0, 3, 3), SN_F32);
+    sn_tensor *const bias = sn_randn(SN_INTS(3), SN_F32);
+    sn_tensor *const y = convolved((Shape){0, 3, 30, 3, 1, 1}, x, w, bias);
+    ck_assert(same_bits(y, sn_expand(sn_view(bias, SN_INTS(1, 3, 1, 1)), SN_INTS(2, 3, 30, 30))));
+}
+END_TEST
+
 int main(void) {
     TCase *const tests = tcase_create("rule");
     tcase_add_test(tests, follows_the_rule);
     tcase_add_test(tests, chunks_are_cut_by_position);
     tcase_add_test(tests, padding_is_left_out_where_weights_are_not_finite);
+    tcase_add_test(tests, no_channels_at_all);
     tcase_add_loop_test(tests, kernels_of_one_position, 0, 2);
     tcase_add_loop_test(tests, layouts_give_the_same_bits, 0, 18);
     return suite_run("convolution", tests);
