@@ -14,8 +14,8 @@ static TapWindow window_of(const Patches *p, int d) {
 
 bool conv_lines_serve(const ConvSum *s) {
     const Patches *const p = &s->patches;
-    const bool flat = p->columns[0] == 1 && p->taps[0] == 1 && p->size[0] == 1 && p->offset[0][0] == 0;
-    return flat && s->channels > 0 && !s->ones && patches_taps(p) > 0 && (s->g->type == S_f32 || s->g->type == S_f64);
+    return patches_are_flat(p) && s->channels > 0 && !s->ones && patches_taps(p) > 0 &&
+           (s->g->type == S_f32 || s->g->type == S_f64);
 }
 
 /* Zeros behind a line that may be those before the next one. */
@@ -76,10 +76,4 @@ void conv_lines_fill(const ConvLines *b, const char *source, int64_t y, int64_t 
         for (int64_t phase = 0; phase < b->y.phases * b->x.phases; phase++)
             fill_plane(b, source + r * p->channel_stride * p->bytes, phase, y, lines, x,
                        to + (r * b->whole + phase * b->plane) * p->bytes);
-}
-
-int64_t conv_lines_apart(const ConvSum *s, int d) {
-    const Meta *const meta = s->out->base.meta;
-    const int lead = CONV_DIMS + 2 - meta->rank;
-    return d < lead ? 0 : meta->strides[2 + d - lead];
 }

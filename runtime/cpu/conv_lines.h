@@ -37,7 +37,4 @@ void conv_lines_offsets(const ConvLines *b, int64_t *offsets);
 /* What lies under lines y .. y + lines and columns from x on of the result, of all channels from `source` on. */
 void conv_lines_fill(const ConvLines *b, const char *source, int64_t y, int64_t lines, int64_t x, char *to);
 
-/* Elements of the result between its neighbours in dim d. */
-int64_t conv_lines_apart(const ConvSum *s, int d);
-
 #endif

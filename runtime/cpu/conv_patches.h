@@ -26,6 +26,10 @@ typedef struct Patches {
 
 static inline int64_t patches_per_image(const Patches *p) { return p->columns[0] * p->columns[1] * p->columns[2]; }
 static inline int64_t patches_taps(const Patches *p) { return (int64_t)p->taps[0] * p->taps[1] * p->taps[2]; }
+/* One or two dims: the first one has one position, which the one tap reads. */
+static inline bool patches_are_flat(const Patches *p) {
+    return p->columns[0] == 1 && p->taps[0] == 1 && p->size[0] == 1 && p->offset[0][0] == 0;
+}
 /* Columns first .. first + n of row (channel, tap), tap row-major. */
 void patches_row(const Patches *p, int64_t channel, int64_t tap, int64_t first, int64_t n, char *to);
 

@@ -37,18 +37,32 @@ void conv_pixels_lines(const Patches *p, const char *at, int64_t y, int64_t line
     }
 }
 
+int64_t conv_pixels_list(const Patches *p, const char *const *lines, int64_t x, int64_t pixel, const TapList *to) {
+    int64_t n = 0;
+    for (int a = 0; a < p->taps[1]; a++)
+        for (int b = 0; b < p->taps[2] && lines[a]; b++) {
+            const int64_t from = x * p->step[2] + p->offset[2][b];
+            if (from < 0 || from >= p->size[2]) continue;
+            to->source[n] = lines[a] + from * pixel * p->bytes;
+            to->own[n++] = to->first + (a * p->taps[2] + b) * to->apart * p->bytes;
+        }
+    return n;
+}
+
 typedef struct PixelPlan {
     ConvSum *s;
     PixelStrides source, result;
     Inside all;
-    const char *weight, *bias; /* [tap][channel], [channel] */
-    int64_t per_part;          /* lines of the result */
+    char *weight; /* [tap][channel] */
+    const char *bias;
+    int64_t per_part; /* lines of the result */
 } PixelPlan;
 
 /* By tap: the lines of the source; by tap that is inside: where it reads, its weights. */
 typedef struct PixelLists {
     const char **lines;
-    const void **source, **weight;
+    const void **source;
+    void **weight;
     size_t bytes;
 } PixelLists;
 
@@ -57,23 +71,8 @@ static Status pixel_lists_begin(const Patches *p, PixelLists *lists) {
     lists->bytes = (lines + 2 * taps + 1) * sizeof *lists->lines;
     if (!(lists->lines = cpu_alloc(lists->bytes))) return ST_MEMORY;
     lists->source = (const void **)(lists->lines + lines);
-    lists->weight = lists->source + taps;
+    lists->weight = (void **)(lists->source + taps);
     return ST_OK;
-}
-
-/* The taps that column x reads inside the source; their number. */
-static int64_t list_taps(const PixelPlan *plan, const PixelLists *lists, int64_t x) {
-    const Patches *const p = &plan->s->patches;
-    const int64_t channels = plan->s->g->groups;
-    int64_t n = 0;
-    for (int a = 0; a < p->taps[1]; a++)
-        for (int b = 0; b < p->taps[2] && lists->lines[a]; b++) {
-            const int64_t from = x * p->step[2] + p->offset[2][b];
-            if (from < 0 || from >= p->size[2]) continue;
-            lists->source[n] = lists->lines[a] + from * plan->source.pixel * p->bytes;
-            lists->weight[n++] = plan->weight + (a * p->taps[2] + b) * channels * p->bytes;
-        }
-    return n;
 }
 
 static void sum_line(const PixelPlan *plan, const PixelLists *lists, int64_t image, int64_t y) {
@@ -85,14 +84,15 @@ static void sum_line(const PixelPlan *plan, const PixelLists *lists, int64_t ima
         (image * to->image + (y * s->step[1] + s->first[1]) * to->line + s->first[2] * to->pixel) * p->bytes;
     conv_pixels_lines(p, p->source + image * plan->source.image * p->bytes, y, plan->source.line * p->bytes,
                       lists->lines);
+    const TapList list = {lists->source, lists->weight, plan->weight, s->g->groups};
     for (int64_t x = 0, run; x < p->columns[2]; x += run) {
         run = x >= plan->all.lo && x < plan->all.hi ? plan->all.hi - x : 1;
         taps_pixels(s->g->type, &(TapPixels){.to = line + x * s->step[2] * to->pixel * p->bytes,
                                              .to_step = s->step[2] * to->pixel,
                                              .source_step = p->step[2] * plan->source.pixel,
-                                             .taps = list_taps(plan, lists, x),
+                                             .taps = conv_pixels_list(p, lists->lines, x, plan->source.pixel, &list),
                                              .source = lists->source,
-                                             .weight = lists->weight,
+                                             .weight = (const void *const *)lists->weight,
                                              .bias = plan->bias,
                                              .pixels = run,
                                              .n = s->g->groups});

@@ -97,25 +97,16 @@ static void multiply_block(const ProductPlan *plan, const ProductBlock *block, c
 /* One image's sums, which have their bias, to the result. */
 static void store_image(const ProductPlan *plan, const ProductBlock *block, int64_t image, const char *sums) {
     const ConvSum *const s = plan->s;
-    const Meta *const meta = s->out->base.meta;
-    const int64_t apart = conv_lines_apart(s, 2) * s->step[2], line = conv_lines_apart(s, 1) * s->step[1];
-    const int64_t bytes = dtype_bytes(meta->dtype), channel = meta->strides[1];
-    const int64_t first = image * meta->strides[0] + block->group * s->rows * channel +
-                          s->first[1] * conv_lines_apart(s, 1) + s->first[2] * conv_lines_apart(s, 2) +
-                          block->y * line + block->x * apart;
-    const bool turned = channel == 1 && apart != 1 && s->rows > 1 && compute_dtype(meta->dtype) == meta->dtype;
-    StoreFn *const store = kernel_table()->store(meta->dtype);
-    for (int64_t i = 0; i < block->lines; i++) {
-        const char *const from = sums + i * plan->b.pitch * s->g->bytes;
-        char *const to = (char *)tensor_data(s->out) + (first + i * line) * bytes;
-        if (turned) copy_transposed(to, apart, from, plan->ld, block->columns, s->rows, s->g->bytes);
-        for (int64_t m = 0; m < s->rows && !turned; m++)
-            store(to + m * channel * bytes, apart, from + m * plan->ld * s->g->bytes, block->columns);
-    }
+    const int64_t *const strides = s->out->base.meta->strides;
+    const int64_t apart = conv_sums_apart(s, 2) * s->step[2], line = conv_sums_apart(s, 1) * s->step[1];
+    const int64_t first = image * strides[0] + block->group * s->rows * strides[1] +
+                          s->first[1] * conv_sums_apart(s, 1) + s->first[2] * conv_sums_apart(s, 2) + block->y * line +
+                          block->x * apart;
+    for (int64_t i = 0; i < block->lines; i++)
+        conv_sums_store(s, first + i * line, apart, sums + i * plan->b.pitch * s->g->bytes, plan->ld, block->columns);
 }
 
 static void product_part(void *context, int number) {
-    static const char zero[8];
     const ProductPlan *const plan = context;
     const ConvSum *const s = plan->s;
     const ProductBlock block = block_of(plan, number);
@@ -129,8 +120,7 @@ static void product_part(void *context, int number) {
     for (int64_t i = 0; i < block.images; i++) {
         char *const sums = w.sums + i * s->rows * plan->ld * s->g->bytes;
         for (int64_t m = 0; m < s->rows; m++)
-            add_number(s->g, sums + m * plan->ld * s->g->bytes,
-                       s->bias ? s->bias + (block.group * s->rows + m) * s->g->bytes : zero, n);
+            conv_sums_add_bias(s, block.group * s->rows + m, sums + m * plan->ld * s->g->bytes, n);
         store_image(plan, &block, block.image + i, sums);
     }
     cpu_free(w.source, w.bytes);

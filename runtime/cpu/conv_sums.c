@@ -115,3 +115,26 @@ int64_t conv_sums_chunk_end(const ConvSum *s, int64_t q) {
     while (chunk_of(s, end - 1) != chunk) end--;
     return end;
 }
+
+int64_t conv_sums_apart(const ConvSum *s, int d) {
+    const Meta *const meta = s->out->base.meta;
+    const int lead = CONV_DIMS + 2 - meta->rank;
+    return d < lead ? 0 : meta->strides[2 + d - lead];
+}
+
+void conv_sums_add_bias(const ConvSum *s, int64_t channel, char *sums, int64_t n) {
+    static const char zero[8];
+    add_number(s->g, sums, s->bias ? s->bias + channel * s->g->bytes : zero, n);
+}
+
+void conv_sums_store(const ConvSum *s, int64_t at, int64_t apart, const char *sums, int64_t ld, int64_t n) {
+    const Meta *const meta = s->out->base.meta;
+    const int64_t bytes = dtype_bytes(meta->dtype), channel = meta->strides[1];
+    char *const to = (char *)tensor_data(s->out) + at * bytes;
+    StoreFn *const store = kernel_table()->store(meta->dtype);
+    if (channel == 1 && apart != 1 && s->rows > 1 && compute_dtype(meta->dtype) == meta->dtype) {
+        copy_transposed(to, apart, sums, ld, n, s->rows, s->g->bytes);
+        return;
+    }
+    for (int64_t m = 0; m < s->rows; m++) store(to + m * channel * bytes, apart, sums + m * ld * s->g->bytes, n);
+}

@@ -43,6 +43,12 @@ typedef struct ConvSum {
     _Atomic bool no_memory;
 } ConvSum;
 int64_t conv_sums_chunk_end(const ConvSum *s, int64_t q); /* of the chunk that row q is in */
+int64_t conv_sums_apart(const ConvSum *s, int d);         /* elements of the result between its neighbours in dim d */
+/* + 0 + bias, which is one addition: bias has no -0. */
+void conv_sums_add_bias(const ConvSum *s, int64_t channel, char *sums, int64_t n);
+/* n columns of all rows of sums, `ld` elements from one row to the next, to the result from element `at` on, where
+ * columns are `apart`. */
+void conv_sums_store(const ConvSum *s, int64_t at, int64_t apart, const char *sums, int64_t ld, int64_t n);
 
 /* Where channels lie beside each other: elements from one image, line and position to the next. */
 typedef struct PixelStrides {

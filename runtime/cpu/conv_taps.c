@@ -33,7 +33,7 @@ static TapPlan plan_taps(ConvSum *s) {
     const DType dtype = s->out->base.meta->dtype;
     TapPlan plan = {.s = s, .b = conv_lines_of(p, s->channels, SOURCE_BYTES, MOST_COLUMNS)};
     plan.taps = s->channels * patches_taps(p);
-    plan.apart = conv_lines_apart(s, 2) * s->step[2], plan.result_line = conv_lines_apart(s, 1) * s->step[1];
+    plan.apart = conv_sums_apart(s, 2) * s->step[2], plan.result_line = conv_sums_apart(s, 1) * s->step[1];
     plan.direct = dtype == compute_dtype(dtype) && plan.apart == 1 && plan.b.columns >= 2 * taps_lanes();
     plan.units = s->g->batch * s->g->groups;
     const int64_t work = max_i64(p->columns[1] * p->columns[2] * plan.taps * s->rows, 1);
@@ -97,7 +97,7 @@ static void sum_unit(const TapPlan *plan, const TapScratch *w, int64_t unit) {
     const int64_t image = unit / s->g->groups, group = unit % s->g->groups, bytes = dtype_bytes(meta->dtype);
     const char *const source =
         p->source + (image * p->batch_stride + group * s->channels * p->channel_stride) * p->bytes;
-    const int64_t first = s->first[1] * conv_lines_apart(s, 1) + s->first[2] * conv_lines_apart(s, 2);
+    const int64_t first = s->first[1] * conv_sums_apart(s, 1) + s->first[2] * conv_sums_apart(s, 2);
     char *const result = (char *)tensor_data(s->out) + (image * meta->strides[0] + first) * bytes;
     for (int64_t y = 0; y < p->columns[1]; y += plan->b.lines)
         for (int64_t x = 0; x < p->columns[2]; x += plan->b.columns) {

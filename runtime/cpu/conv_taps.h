@@ -26,5 +26,14 @@ typedef struct Inside {
 Inside conv_pixels_with_all(const Patches *p);
 /* The source lines under line y of columns, by tap of dim 1: NULL is padding. `at` is the image. */
 void conv_pixels_lines(const Patches *p, const char *at, int64_t y, int64_t line_bytes, const char **lines);
+/* Where taps read, and what each has of its own: `first` and those `apart` elements behind it. */
+typedef struct TapList {
+    const void **source;
+    void **own;
+    char *first;
+    int64_t apart;
+} TapList;
+/* The taps that column x reads inside the source, whose positions are `pixel` elements apart; how many. */
+int64_t conv_pixels_list(const Patches *p, const char *const *lines, int64_t x, int64_t pixel, const TapList *to);
 
 #endif

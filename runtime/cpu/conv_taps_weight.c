@@ -44,8 +44,7 @@ typedef struct WeightPart {
 
 bool conv_taps_weight_serve(const ConvWeightSum *s) {
     const Patches *const p = &s->patches;
-    const bool flat = p->columns[0] == 1 && p->taps[0] == 1 && p->size[0] == 1 && p->offset[0][0] == 0;
-    return s->channels == 1 && s->rows == 1 && s->g->groups >= 4 && flat &&
+    return s->channels == 1 && s->rows == 1 && s->g->groups >= 4 && patches_are_flat(p) &&
            (s->g->type == S_f32 || s->g->type == S_f64);
 }
 
@@ -60,29 +59,15 @@ static void end_chunk(WeightPart *part) {
     memset(part->w.chains, 0, (size_t)(n * g->bytes));
 }
 
-/* The taps that column x reads inside the source; their number. */
-static int64_t list_chains(const WeightPart *part, int64_t x, int64_t pixel) {
-    const Patches *const p = &part->plan->s->patches;
-    const ChainScratch *const w = &part->w;
-    int64_t n = 0;
-    for (int a = 0; a < p->taps[1]; a++)
-        for (int b = 0; b < p->taps[2] && w->lines[a]; b++) {
-            const int64_t from = x * p->step[2] + p->offset[2][b];
-            if (from < 0 || from >= p->size[2]) continue;
-            w->from[n] = w->lines[a] + from * pixel * p->bytes;
-            w->to[n++] = w->chains + (a * p->taps[2] + b) * part->plan->channels * p->bytes;
-        }
-    return n;
-}
-
 static void add_line(WeightPart *part, const char *left, int64_t left_pixel, int64_t pixel) {
     const WeightPlan *const plan = part->plan;
     const Patches *const p = &plan->s->patches;
+    const TapList list = {part->w.from, part->w.to, part->w.chains, plan->channels};
     for (int64_t x = 0, run; x < p->columns[2]; x += run, part->position += run) {
         if (part->position && part->position % CONV_CHUNK == 0) end_chunk(part);
         run = x >= plan->all.lo && x < plan->all.hi ? plan->all.hi - x : 1;
         run = min_i64(run, CONV_CHUNK - part->position % CONV_CHUNK);
-        const int64_t taps = list_chains(part, x, pixel);
+        const int64_t taps = conv_pixels_list(p, part->w.lines, x, pixel, &list);
         taps_weights(plan->s->g->type, &(TapWeights){.to = part->w.to,
                                                      .source = part->w.from,
                                                      .left = left + x * left_pixel * p->bytes,

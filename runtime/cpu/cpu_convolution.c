@@ -78,10 +78,8 @@ typedef struct ResultStrides {
 } ResultStrides;
 
 static ResultStrides result_strides_of(const ConvSum *s) {
-    const Meta *const meta = s->out->base.meta;
-    const int lead = CONV_DIMS + 2 - meta->rank;
     ResultStrides p = {.whole = true};
-    for (int d = 0; d < CONV_DIMS; d++) p.strides[d] = (d < lead ? 0 : meta->strides[2 + d - lead]) * s->step[d];
+    for (int d = 0; d < CONV_DIMS; d++) p.strides[d] = conv_sums_apart(s, d) * s->step[d];
     for (int d = 0; d < CONV_DIMS - 1; d++)
         p.whole &= s->patches.columns[d] == 1 || p.strides[d] == p.strides[d + 1] * s->patches.columns[d + 1];
     return p;
@@ -89,43 +87,27 @@ static ResultStrides result_strides_of(const ConvSum *s) {
 
 /* Element of the first channel that column x of all is. */
 static int64_t source_at(const ConvSum *s, const ResultStrides *p, int64_t x) {
-    const Meta *const meta = s->out->base.meta;
-    const int lead = CONV_DIMS + 2 - meta->rank;
     const int64_t *const columns = s->patches.columns;
-    int64_t at = x / patches_per_image(&s->patches) * meta->strides[0];
-    for (int d = CONV_DIMS - 1; d >= 0; x /= columns[d--]) {
-        at += x % columns[d] * p->strides[d];
-        if (d >= lead) at += s->first[d] * meta->strides[2 + d - lead];
-    }
+    int64_t at = x / patches_per_image(&s->patches) * s->out->base.meta->strides[0];
+    for (int d = CONV_DIMS - 1; d >= 0; x /= columns[d--])
+        at += x % columns[d] * p->strides[d] + s->first[d] * conv_sums_apart(s, d);
     return at;
 }
 
 /* Columns first .. first + n of `rows` rows of sums, n apart, to where they belong in the result: as many at once as
  * are equally far apart there. */
 static void store_sums(const ConvSum *s, int64_t channel, int64_t first, int64_t n, const char *sums) {
-    const Meta *const meta = s->out->base.meta;
     const ResultStrides places = result_strides_of(s);
     const int64_t line = places.whole ? patches_per_image(&s->patches) : s->patches.columns[2];
-    const int64_t apart = places.strides[2], each = meta->strides[1];
-    const bool transposed = each == 1 && apart != 1 && s->rows > 1 && compute_dtype(meta->dtype) == meta->dtype;
-    StoreFn *const store = kernel_table()->store(meta->dtype);
     for (int64_t x = 0, some; x < n; x += some) {
         some = min_i64(n - x, line - (first + x) % line);
-        char *const to = (char *)tensor_data(s->out) +
-                         (source_at(s, &places, first + x) + channel * each) * dtype_bytes(meta->dtype);
-        const char *const from = sums + x * s->g->bytes;
-        if (transposed) copy_transposed(to, apart, from, n, some, s->rows, s->g->bytes);
-        for (int64_t m = 0; m < s->rows && !transposed; m++)
-            store(to + m * each * dtype_bytes(meta->dtype), apart, from + m * n * s->g->bytes, some);
+        const int64_t at = source_at(s, &places, first + x) + channel * s->out->base.meta->strides[1];
+        conv_sums_store(s, at, places.strides[2], sums + x * s->g->bytes, n, some);
     }
 }
 
-/* + 0 + bias, which is one addition: bias has no -0. */
 static void finish_sums(const ConvSum *s, int64_t group, int64_t first, int64_t n, char *sums) {
-    static const char zero[8];
-    const int bytes = s->g->bytes;
-    for (int64_t m = 0; m < s->rows; m++)
-        add_number(s->g, sums + m * n * bytes, s->bias ? s->bias + (group * s->rows + m) * bytes : zero, n);
+    for (int64_t m = 0; m < s->rows; m++) conv_sums_add_bias(s, group * s->rows + m, sums + m * n * s->g->bytes, n);
     store_sums(s, group * s->rows, first, n, sums);
 }
 
