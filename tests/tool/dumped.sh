@@ -55,6 +55,8 @@ for graph in "$work"/dumps/*.sn; do
 done
 [ $verified -gt $((2 * programs)) ] || { echo "only $verified graphs were verified" && failed=1; }
 [ $((apart * 5)) -lt $verified ] || { echo "$apart graphs beside $verified were not run" && failed=1; }
-[ $((known * 8)) -lt $verified ] || { echo "$known of $verified graphs are known findings" && failed=1; }
+share=20
+[ $verified -ge 500 ] || share=8 # of few programs as many may be known findings by chance
+[ $((known * share)) -lt $verified ] || { echo "$known of $verified graphs are known findings" && failed=1; }
 echo "$verified graphs verified, $known known findings, $apart not run"
 exit $failed
