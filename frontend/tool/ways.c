@@ -53,7 +53,9 @@ static bool open_sample(const char *name, Target *t) {
     return true;
 }
 
+/* Code is not checked by itself. */
 bool way_open(const TargetOptions *o, Target *t) {
+    if (sn_setting_set("eager_compile", "never") != SN_OK) return false;
     sn_seed(0);
     if (!strcmp(o->name, "-")) rewind_stdin();
     return target_is_file(o->name) ? target_open(o, t) : open_sample(o->name, t);

@@ -368,7 +368,8 @@ const Machine *code_machine(void) {
 /* Said once: everything still runs, but as loop programs, and nothing else shows it. */
 static Status llvm_is_absent(CompileReport *info) {
     static atomic_bool said;
-    if (!atomic_exchange(&said, true)) LOG(compile, WARNING, "no code is generated: %s", llvm_module_reason());
+    if (!compile_request(info)->optional && !atomic_exchange(&said, true))
+        LOG(compile, WARNING, "no code is generated: %s", llvm_module_reason());
     return code_fail(info, ST_UNSUPPORTED, BAIL_llvm_absent, llvm_module_reason());
 }
 

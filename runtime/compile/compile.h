@@ -20,6 +20,7 @@ typedef struct CompileRequest {
     int variant;            /* of that function */
     bool repeat;            /* calls are one launch where the device has that (device/repeat.h) */
     bool fast;              /* templates may round otherwise than eager */
+    bool optional;          /* nobody is told where LLVM is absent */
     bool autotune;          /* shapes of nests that were measured (tuning.h) */
     const Backend *backend; /* NULL: the library's generated code */
 } CompileRequest;

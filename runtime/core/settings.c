@@ -26,7 +26,7 @@
 #include "runtime/core/tensor.h"
 #include "runtime/core/tracking.h"
 
-typedef enum SettingKind { SETTING_flag, SETTING_number, SETTING_text } SettingKind;
+typedef enum SettingKind { SETTING_flag, SETTING_number, SETTING_text, SETTING_choice } SettingKind;
 
 typedef struct SettingRow {
     const char *name;
@@ -48,7 +48,36 @@ static long long most(const SettingRow *row) {
     return row == &rows[SET_threads] ? SETTING_MOST_THREADS : INT32_MAX;
 }
 
+/* Of the settings of kind choice: one. */
+static const char *const choices[] = {
+    [EAGER_COMPILE_never] = "never", [EAGER_COMPILE_auto] = "auto", [EAGER_COMPILE_always] = "always"};
+
+static bool parse_choice(const char *text, int64_t *out) {
+    for (*out = 0; *out < COUNT_OF(choices); ++*out)
+        if (!strcmp(text, choices[*out])) return true;
+    return false;
+}
+
+/* What a value of it is to be. */
+typedef struct SettingWanted {
+    char text[64];
+} SettingWanted;
+
+static SettingWanted wanted_of(const SettingRow *row) {
+    SettingWanted wanted = {"one of"};
+    if (row->kind != SETTING_choice) {
+        snprintf(wanted.text, sizeof wanted.text, "a number from 0 to %lld", most(row));
+        return wanted;
+    }
+    for (int i = 0; i < COUNT_OF(choices); i++) {
+        const size_t n = strlen(wanted.text);
+        snprintf(wanted.text + n, sizeof wanted.text - n, "%s %s", i ? "," : "", choices[i]);
+    }
+    return wanted;
+}
+
 static bool parse_number(const SettingRow *row, const char *text, int64_t *out) {
+    if (row->kind == SETTING_choice) return parse_choice(text, out);
     if (row->kind == SETTING_text) {
         *out = 0;
         return true;
@@ -133,8 +162,8 @@ static void read_initial(void) {
     for (int i = 0; i < SET_COUNT; i++) {
         const char *text = from_environment(rows[i].name);
         if (text && !parse_number(&rows[i], text, &initial[i].number)) {
-            LOG(general, WARNING, "setting %s: '%s' in the environment is not a number from 0 to %lld; %s is used",
-                rows[i].name, text, most(&rows[i]), rows[i].value);
+            LOG(general, WARNING, "setting %s: '%s' in the environment is not %s; %s is used", rows[i].name, text,
+                wanted_of(&rows[i]).text, rows[i].value);
             text = NULL;
         }
         if (!text) {
@@ -236,8 +265,8 @@ Status setting_set(sn_state *state, const char *name, const char *value) {
                            variable_of(name).name);
     Setting setting = {0};
     if (!value || !parse_number(&rows[id], value, &setting.number))
-        return error_raise(ST_ARGUMENT, "setting %s: '%s' is not a number from 0 to %lld", name, value ? value : "NULL",
-                           most(&rows[id]));
+        return error_raise(ST_ARGUMENT, "setting %s: '%s' is not %s", name, value ? value : "NULL",
+                           wanted_of(&rows[id]).text);
     setting.text = mem_strdup(value);
     if (!setting.text) return ST_MEMORY;
     const Status status = apply_setting(id, &setting);

@@ -1,5 +1,5 @@
-/* settings.h: the settings table. A value is text; numbers and flags are parsed once, when they are
- * set. */
+/* settings.h: the settings table. A value is text; numbers, flags and choices are parsed once, when they
+ * are set. */
 #ifndef SINTER_RUNTIME_SETTINGS_H
 #define SINTER_RUNTIME_SETTINGS_H
 #include "runtime/base/base.h"
@@ -10,6 +10,9 @@ typedef enum SettingId {
 #undef SETTING
     SET_COUNT
 } SettingId;
+
+/* Of SET_eager_compile. */
+typedef enum EagerCompile { EAGER_COMPILE_never, EAGER_COMPILE_auto, EAGER_COMPILE_always } EagerCompile;
 
 typedef struct Setting {
     char *text; /* NULL: the process' initial value */

@@ -7,6 +7,7 @@
 #include "runtime/eager/eager.h"
 
 #include "runtime/base/alloc.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/fpenv.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/small_array.h"
@@ -124,7 +125,7 @@ static inline bool same_words(const EagerEntry *entry, const EagerCall *ec) {
 }
 
 bool eager_guards_hold(const EagerEntry *entry, const EagerCall *ec) {
-    const SymEnv *const env = entry->sized ? entry->sized->env : entry->run->plan->env;
+    const SymEnv *const env = entry->sized ? entry->sized->env : entry->program.run->plan->env;
     int64_t symbols[EAGER_SYMBOLS];
     eager_symbols(entry, ec, symbols);
     for (int i = 0; i < entry->n_guards; i++)
@@ -220,11 +221,16 @@ void eager_symbols(const EagerEntry *entry, const EagerCall *ec, int64_t symbols
     for (int i = 0; i < ec->n_ints; i++) symbols[n++] = ec->ints[i];
 }
 
-static Status run_plan(const EagerEntry *entry, EagerCall *ec) {
+static Status run_plan(EagerEntry *entry, EagerCall *ec) {
     sn_state *const state = state_get();
+    EagerProgram *const program = &entry->program;
+    Executable *const run = eager_program_ready(program, ec->row->name);
+    const bool timed = eager_program_is_timed(program);
+    const int64_t start = timed ? clock_ns() : 0;
     int64_t symbols[EAGER_SYMBOLS];
     eager_symbols(entry, ec, symbols);
-    TRY(execute(entry->run, ec->tensors, symbols, ec->floats, ec->call->outs));
+    TRY(execute(run, ec->tensors, symbols, ec->floats, ec->call->outs));
+    if (timed) eager_program_spent(program, ec->row->name, clock_ns() - start);
     if (ec->row->flags & OPF_random) state->sequence++;
     if (ec->call->form != FORM_functional) written_outs(ec->call);
     return ST_OK;
@@ -634,4 +640,7 @@ static Status meta_kernel(OpCall *call) {
     return ST_OK;
 }
 
-void eager_start(void) { dispatch_fallback(KEY_meta, meta_kernel); }
+void eager_start(void) {
+    dispatch_fallback(KEY_meta, meta_kernel);
+    eager_code_start();
+}

@@ -22,6 +22,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/core/ends.h"
 #include "runtime/device/execute.h"
+#include "runtime/eager/eager_code.h"
 
 enum { USUAL_WORDS = 96, USUAL_TENSORS = 32, MAX_DIRECT = 3, EAGER_BUCKETS = 2048, EAGER_RECENT = 512 };
 enum { EAGER_SEEN_MOST = 4096 };
@@ -102,11 +103,11 @@ typedef struct EagerEntry {
     int n_guards, n_floats, n_ints; /* numbers are checked by the guards of the program's symbols */
     int64_t *checked;               /* the numbers that the rule accepted last: floats' bits, then ints */
     int n_metas;
-    const Meta **metas; /* results', then operands', whose addresses may be in the words; retained */
-    int64_t *offsets;   /* views: by result, elements */
-    int base;           /* views: number of the viewed tensor */
-    Executable *run;    /* RUN_plan, RUN_direct for large operands, what runs at any size */
-    EagerSized *sized;  /* NULL: it has the metas */
+    const Meta **metas;   /* results', then operands', whose addresses may be in the words; retained */
+    int64_t *offsets;     /* views: by result, elements */
+    int base;             /* views: number of the viewed tensor */
+    EagerProgram program; /* RUN_plan, RUN_direct for large operands, what runs at any size */
+    EagerSized *sized;    /* NULL: it has the metas */
     Direct direct;
     int seed, sequence; /* numbers of the free symbols of random ops, -1 */
     uint64_t words[];

@@ -82,7 +82,7 @@ void eager_entry_hold(EagerEntry *entry, int i, const Meta *meta) {
 
 void eager_entry_free(EagerEntry *entry) {
     if (!entry) return;
-    executable_free(entry->run);
+    eager_program_free(&entry->program);
     mem_free(entry->sized);
     for (int i = 0; i < entry->n_metas; i++)
         if (entry->metas[i]) meta_release(entry->metas[i]);
@@ -295,7 +295,9 @@ static Status make_program(OneNode *one, EagerEntry *entry) {
     if (exit.code != BAIL_none) error_raise(status, "%s: %s", op_form_name(ec->row, ec->call->form), exit.message);
     TRY(status);
     if (ec->n_sizes) TRY(set_sized_outputs(one, entry));
-    return executable_new(one->graph->plan, true, NULL, NULL, &entry->run);
+    TRY(executable_new(one->graph->plan, true, NULL, NULL, &entry->program.run));
+    eager_program_look(&entry->program);
+    return ST_OK;
 }
 
 static Status build_plan(EagerCall *ec, EagerEntry *entry) {
@@ -317,7 +319,7 @@ size_t eager_entry_bytes(const EagerEntry *entry) {
     const int words = entry->n_words + entry->n_metas + 1 + entry->n_outs + 1 + entry->n_floats + entry->n_ints + 1;
     size_t bytes = sizeof *entry + (size_t)words * sizeof(uint64_t) + (size_t)BLOCKS * BLOCK_HEAD;
     bytes += entry->direct.constant_bytes;
-    if (entry->run) bytes += executable_bytes(entry->run);
+    if (entry->program.run) bytes += executable_bytes(entry->program.run);
     return bytes + (entry->sized ? sizeof *entry->sized : 0);
 }
 
@@ -339,15 +341,14 @@ static bool has_plain_results(const Executable *run) {
 static void drop_plan(EagerEntry *entry) {
     const bool large = entry->kind == RUN_direct && entry->direct.n * entry->direct.row > EAGER_DIRECT_MOST;
     if (entry->kind == RUN_plan || large || entry->n_guards || entry->sized) return;
-    executable_free(entry->run);
-    entry->run = NULL;
+    eager_program_free(&entry->program);
 }
 
 static Status fill_entry(EagerCall *ec, EagerEntry *entry) {
     TRY(build_plan(ec, entry));
-    entry->n_guards = sym_guard_count(entry->sized ? entry->sized->env : entry->run->plan->env);
-    if (!entry->sized && !has_plain_results(entry->run)) return ST_OK;
-    if (is_native(ec, entry->run))
+    entry->n_guards = sym_guard_count(entry->sized ? entry->sized->env : entry->program.run->plan->env);
+    if (!entry->sized && !has_plain_results(entry->program.run)) return ST_OK;
+    if (is_native(ec, entry->program.run))
         entry->kind = RUN_native;
     else
         eager_direct_find(entry);

@@ -8,7 +8,7 @@
 
 /* The device's functions of one block. */
 static const KernelTable *blocks_of(const EagerEntry *entry) {
-    const DeviceRow *const device = entry->run->rows[0];
+    const DeviceRow *const device = entry->program.run->rows[0];
     return device && device->blocks ? device->blocks() : NULL; /* no step: no device */
 }
 
@@ -76,7 +76,7 @@ static const Inst *param_of(const Kernel *kernel, const Nest *nest, const Inst *
 
 /* Which of the call's ints a symbol is; -1: none of them. */
 static int int_of(const EagerEntry *entry, int64_t symbol) {
-    const SymExpr *const s = sym_is(symbol) ? sym_expr(entry->run->plan->env, symbol) : NULL;
+    const SymExpr *const s = sym_is(symbol) ? sym_expr(entry->program.run->plan->env, symbol) : NULL;
     const int before = (entry->seed >= 0 ? 2 : 0) + (entry->sized ? entry->sized->n_sizes : 0);
     const int k = s && s->op == SYM_free ? (int)s->a - before : -1;
     return k < entry->n_ints ? k : -1;
@@ -162,7 +162,7 @@ static int slot_tensor(const Plan *plan, int slot) {
 static bool direct_operand(const EagerEntry *entry, const Nest *nest, int inst_id, Direct *direct, int i) {
     direct->operand[i] = -1;
     if (inst_id < 0) return true;
-    const Plan *const plan = entry->run->plan;
+    const Plan *const plan = entry->program.run->plan;
     const Step *const step = &plan->steps.at[0];
     const Inst *const inst = &nest->insts[inst_id];
     if (inst->op == LI_const) return direct_constant(direct, i, inst);
@@ -190,7 +190,7 @@ static int64_t extents_product(const Plan *plan, const int64_t *extent, int n) {
 
 /* The store of the plan's one result, which is dense; NULL: there is none such. At any size blocks are whole. */
 static const Inst *only_store(const EagerEntry *entry, const Nest *nest, Direct *direct) {
-    const Plan *const plan = entry->run->plan;
+    const Plan *const plan = entry->program.run->plan;
     const Inst *const store = &nest->insts[nest->n_insts - 1];
     const Step *const step = &plan->steps.at[0];
     if (store->op != LI_store || !is_dense(plan, nest, store, nest->n_outer)) return NULL;
@@ -205,7 +205,7 @@ static const Inst *only_store(const EagerEntry *entry, const Nest *nest, Direct 
 
 /* True where the plan is load, reduce, store, and a row is one chunk of order L. */
 static bool find_reduction(const EagerEntry *entry, Direct *direct) {
-    const Plan *const plan = entry->run->plan;
+    const Plan *const plan = entry->program.run->plan;
     const Nest *const nest = only_nest(plan);
     if (!nest || !nest->n_inner || nest->n_s || nest->n_insts != 3) return false;
     const Inst *const store = only_store(entry, nest, direct);
@@ -223,7 +223,7 @@ static bool find_reduction(const EagerEntry *entry, Direct *direct) {
 
 /* True where the plan is load..., prim, store over one contiguous range. */
 static bool find_direct(const EagerEntry *entry, Direct *direct) {
-    const Plan *const plan = entry->run->plan;
+    const Plan *const plan = entry->program.run->plan;
     const Nest *const nest = only_nest(plan);
     if (!nest || nest->n_inner) return false;
     const Inst *const store = only_store(entry, nest, direct);

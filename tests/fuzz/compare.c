@@ -30,6 +30,7 @@ typedef struct ModeRow {
     bool saved;                    /* later calls are those of a plan that was saved and loaded */
     bool one_launch;               /* on a device beside the CPU: where a plan can be one launch it is (sn_preset) */
     bool arrays;                   /* by sn_call_arrays; of every third program (arrays.c) */
+    bool coded;                    /* eager's programs have code; of every fourth program */
     bool extended;                 /* with what a program adds: passes, backends, stances (extend.c) */
     sn_dynamic dynamic;
     bool background; /* code comes when it comes, at the latest before the calls that repeat settings; on the CPU, where
@@ -38,6 +39,7 @@ typedef struct ModeRow {
 /* Eager's programs that take sizes as parameters, against those of one size each. */
 static const ModeRow modes[] = {
     {"eager at any size", SN_COMPILE_EAGER, "one_size", NULL},
+    {"eager by code", SN_COMPILE_EAGER, "", "one_size", .coded = true},
     {"interpreted", SN_COMPILE_VERIFY, "codegen,verify_passes", "codegen,verify_passes,small_nests"},
     /* All sizes are symbols; and ops that do not lower, which eager runs. */
     {"symbolic", SN_COMPILE_VERIFY, "codegen,verify_passes", "codegen,verify_passes,some_alone",
@@ -106,7 +108,7 @@ typedef struct Calls {
     FzWatch *watch; /* of the first calls, or NULL */
 } Calls;
 
-enum { SHOWN_EVERY = 3, WATCHED_CALLS = 4, ARRAYS_EVERY = 3 };
+enum { SHOWN_EVERY = 3, WATCHED_CALLS = 4, ARRAYS_EVERY = 3, CODED_EVERY = 4 };
 
 /* After a call that failed the tensors that are held are others. A plan has no body, which says of which op an error
  * is. */
@@ -128,6 +130,7 @@ static bool takes_mode(const ModeRow *mode, const Calls *c, const FzSeen *want) 
         (fz_device != SN_CPU || c->seed % ARRAYS_EVERY != 1 || fz_has_state(p) || p->api_mode || changes_a_handle(p)))
         return false;
     if (mode->one_launch && fz_device == SN_CPU) return false;
+    if (mode->coded && (fz_device != SN_CPU || c->seed / 2 % CODED_EVERY)) return false;
     if (mode->mode != SN_COMPILE_REPLAY) return true;
     if (variant || !replayable(p) || (fz_has_state(p) && any_failed(want))) return false;
     return !mode->saved || (fz_can_be_saved(p) && !any_failed(want));
@@ -155,6 +158,7 @@ static void run_calls(const Calls *c, FzSeen *seen, FzResult *result) {
     fz_func_at_once(mode && mode->mode == SN_COMPILE_VERIFY && !background && !p->api_mode && !p->packs);
     failpoint_set(!mode ? "any_size" : mode->other && c->seed % 2 ? mode->other : mode->failpoint);
     if (mode && mode->extended) fz_passes_begin(c->seed);
+    if (mode && mode->coded) sn_setting_set("eager_compile", "always");
     if (options.mode == SN_COMPILE_EAGER) eager_cache_free(state_get()); /* what is there is found first */
     for (int i = 0; i < call_count(variant); i++) {
         if (fz_only_eager && i >= WATCHED_CALLS) break;
@@ -171,6 +175,7 @@ static void run_calls(const Calls *c, FzSeen *seen, FzResult *result) {
     const bool looks = mode && mode->extended && c->seed % SHOWN_EVERY == 0;
     const uint64_t shown = looks ? fz_run_shown(run) : 0;
     failpoint_set("");
+    sn_setting_set("eager_compile", "never");
     sn_stance_set(SN_STANCE_DEFAULT);
     if (mode && mode->extended) fz_passes_end();
     if (looks) result->untold |= !shown || fz_run_shown(run) != shown;

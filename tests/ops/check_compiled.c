@@ -9,6 +9,7 @@
 #include "runtime/base/error.h"
 #include "runtime/core/pool.h"
 #include "runtime/device/execute.h"
+#include "runtime/eager/eager_code.h"
 #include "tests/ops/ops.h"
 #include "tests/ops/symbolic.h"
 
@@ -306,4 +307,38 @@ void check_any_size(const Case *c) {
     check_size(c, FORM_functional);
     if (c->row->inplace) check_size(c, FORM_inplace);
     if (c->row->out) check_size(c, FORM_out);
+}
+
+/* eager's own code ---------------------------------------------------------------------------- */
+
+static void compile_eager(const char *when) { sn_setting_set("eager_compile", when); }
+
+/* Programs that the interpreter has run get code. */
+static void check_code(const Case *c, OpForm form) {
+    MetaOut like[MAX_OUTS];
+    OneOp one = {.form = form};
+    Text want = {0}, got = {0};
+    if (!shapes_of(c, like, &one.n_out)) return;
+    const int64_t failed = eager_code_counts().failed;
+    see_with(c, "", &one, like, &want);
+    compile_eager("always");
+    see_with(c, "", &one, like, &got);
+    compile_eager("never");
+    if (strcmp(text_str(&want), text_str(&got)))
+        ops_fail(c, "%s\n  interpreted %.400s\n  by code     %.400s", op_form_name(c->row, form), text_str(&want),
+                 text_str(&got));
+    if (eager_code_counts().failed > failed) ops_fail(c, "%s: there is no code", op_form_name(c->row, form));
+    text_free(&want);
+    text_free(&got);
+}
+
+void check_eager_code(const Case *c) {
+    Case special = *c;
+    special.style.special = true;
+    ops_count();
+    if (unset(c->row) || !tells_most(c) || (c->number && !is_plain(c))) return;
+    check_code(&special, FORM_functional);
+    if (c->number || !is_usual(c)) return;
+    if (c->row->inplace) check_code(&special, FORM_inplace);
+    if (c->row->out) check_code(&special, FORM_out);
 }

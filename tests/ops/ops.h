@@ -48,7 +48,7 @@ void ops_show(Text *text, sn_tensor *t);
 CaseFn check_meta, check_reference, check_parts, check_gradients, check_compiled, check_native_code, check_forms,
     check_rows, check_text, check_wrong, check_precise, check_bools, check_saves, check_leaves, check_any_size,
     check_cuda, check_vmap, check_forward, check_stack, check_numbers, check_symbolic, check_resized, check_domain,
-    check_reach, check_limits, check_takes, check_infer, check_header;
+    check_reach, check_limits, check_takes, check_infer, check_header, check_eager_code;
 void check_errors(void);
 
 /* Its numbers have no slope, by definition: differences of numbers made of its arguments are none. */

@@ -19,6 +19,7 @@
  *   resized     compiled so, the same call at other sizes does not compile again, but for rows that symbolic.c lists
  *   header      as a graph whose header has the sizes as symbols: one compile, no eager op; rows in header_rows.c
  *   native      compiled against eager by generated code, 1 and 2 threads, all instruction sets
+ *   coded       eager's programs by generated code (setting eager_compile) against the interpreter: equal bits
  *   numbers     compiled against eager with numbers that few dtypes hold, as constants and varying
  *   forms       in-place and out forms, compiled against eager
  *   cuda        on a CUDA device against the CPU: equal bits
@@ -290,6 +291,7 @@ static const struct {
     {"native", check_native_code, EACH_dtype | EACH_layout},
     {"forms", check_forms, EACH_dtype | EACH_layout},
     {"any_size", check_any_size, EACH_dtype | EACH_layout},
+    {"coded", check_eager_code, EACH_dtype | EACH_layout},
     {"rows", check_rows, EACH_batched | EACH_dtype},
     {"text", check_text, EACH_dtype | EACH_layout},
     {"wrong", check_wrong, EACH_host},
@@ -342,6 +344,7 @@ int main(int argc, char **argv) {
     }
     const int signals[] = {SIGSEGV, SIGFPE, SIGABRT};
     for (int i = 0; i < COUNT_OF(signals); i++) signal(signals[i], on_crash);
+    sn_setting_set("eager_compile", "never"); /* mode coded says what code gives */
     if (argc < 2 || !run_mode(argv[1])) {
         puts("usage: test_ops [--pairs] MODE [ROW]");
         return 2;

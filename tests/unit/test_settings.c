@@ -75,6 +75,7 @@ static bool runs_eagerly(void) {
     return eager;
 }
 
+static bool has_code_of_all(void) { return setting_number(SET_eager_compile) == EAGER_COMPILE_always; }
 static bool tunes_all(void) {
     sn_function *const fn = sn_compile(negated, NULL, NULL);
     for (int i = 0; i < 3; i++) SN_CALL(fn, F32(1, 4));
@@ -140,6 +141,7 @@ static const struct {
     [SET_plain_malloc] = {"1", is_plain},
     [SET_failpoints] = {"load", fails},
     [SET_compile] = {"0", runs_eagerly},
+    [SET_eager_compile] = {"always", has_code_of_all},
     [SET_dump_dir] = {"/nowhere", is_nowhere},
     [SET_trace] = {"/dev/null/trace", traces_nowhere},
     [SET_cache_mib] = {"7", keeps_seven_mib},
