@@ -203,6 +203,7 @@ int command_cases(const Command *self, int argc, char **argv) {
     CommandLine a = arguments_begin(self, argc, argv);
     const int n_files = read_options(&a, &options, &report, &code);
     if (n_files < 0) return code;
+    if (sn_setting_set("eager_compile", "never") != SN_OK) return report_error(EXIT_wrong);
     report.overloads = calloc(MAX_OVERLOADS, sizeof *report.overloads);
     if (!report.overloads) return EXIT_environment;
     if (report.edges_path && edges_read(&report.edges, report.edges_path) != ST_OK) return report_error(EXIT_wrong);

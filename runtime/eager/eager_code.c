@@ -44,15 +44,15 @@ EagerCodeCounts eager_code_counts(void) {
 
 void eager_code_start(void) { first_process = getpid(); }
 
-static void drop(EagerCode *code) {
+static void eager_code_drop(EagerCode *code) {
     if (atomic_fetch_sub(&code->holders, 1) > 1) return;
     executable_free(code->run);
     mem_free(code);
 }
 
-static void drop_job(BackgroundJob *job) { drop((EagerCode *)job); }
+static void drop_job(BackgroundJob *job) { eager_code_drop((EagerCode *)job); }
 
-static void make_code(BackgroundJob *job) {
+static void eager_code_make(BackgroundJob *job) {
     EagerCode *const code = (EagerCode *)job;
     const int64_t start = clock_ns();
     const bool made = compile_plan(code->plan, &code->info, &code->run) == ST_OK && !code->info.interpreted;
@@ -67,13 +67,13 @@ static void make_code(BackgroundJob *job) {
 static EagerCode *code_new(Plan *plan, const char *op) {
     EagerCode *const code = mem_zero(sizeof *code);
     if (!code) return NULL;
-    code->job = (BackgroundJob){.owner = background_owner(), .make = make_code, .drop = drop_job};
+    code->job = (BackgroundJob){.owner = background_owner(), .make = eager_code_make, .drop = drop_job};
     code->info.request = &request;
     code->plan = plan;
     code->op = op;
     code->holders = 1;
     if (compile_prepare_plan(plan, &code->info) == ST_OK) return code;
-    drop(code);
+    eager_code_drop(code);
     return NULL;
 }
 
@@ -87,14 +87,14 @@ static void give_away(EagerCode *code, bool must) {
         return;
     }
     if (must)
-        make_code(&code->job);
+        eager_code_make(&code->job);
     else
         atomic_store(&code->state, CODE_failed);
-    drop(code);
+    eager_code_drop(code);
 }
 
 /* Out of memory: the interpreter needs none, and the next call asks again. */
-static void ask(EagerProgram *program, const char *op, bool must) {
+static void eager_code_ask(EagerProgram *program, const char *op, bool must) {
     program->code = code_new(program->run->plan, op);
     if (!program->code) {
         error_clear();
@@ -112,7 +112,7 @@ void eager_program_look(EagerProgram *program) {
     }
 }
 
-static void take(EagerProgram *program) {
+static void eager_code_take(EagerProgram *program) {
     if (atomic_load_explicit(&program->code->state, memory_order_acquire) == CODE_ready)
         program->coded = program->code->run;
 }
@@ -120,21 +120,21 @@ static void take(EagerProgram *program) {
 Executable *eager_program_ready(EagerProgram *program, const char *op) {
     if (LIKELY(program->coded != NULL)) return program->coded;
     if (!program->code && program->has_nests && setting_number(SET_eager_compile) == EAGER_COMPILE_always)
-        ask(program, op, true);
-    if (program->code) take(program);
+        eager_code_ask(program, op, true);
+    if (program->code) eager_code_take(program);
     return program->coded ? program->coded : program->run;
 }
 
 void eager_program_spent(EagerProgram *program, const char *op, int64_t ns) {
     program->ns += ns;
     const bool enough = program->ns > EAGER_CODE_NS || (UNLIKELY(failpoints_set()) && failpoint("eager_costs"));
-    if (enough) ask(program, op, false);
+    if (enough) eager_code_ask(program, op, false);
 }
 
 void eager_program_free(EagerProgram *program) {
     if (program->code) {
         background_withdraw(program->code->job.owner);
-        drop(program->code);
+        eager_code_drop(program->code);
     }
     executable_free(program->run);
     *program = (EagerProgram){0};

@@ -1,5 +1,5 @@
-/* test_eager_code.c: code of eager's programs (setting eager_compile): asked for once a program has cost enough, made by
- * the worker, taken by the next call; with the interpreter's bits before and after, and without it where there is no
+/* test_eager_code.c: code of eager's programs (setting eager_compile): asked for once a program has cost enough, made
+ * by the worker, taken by the next call; with the interpreter's bits before and after, and without it where there is no
  * thread, no memory or no LLVM. Costs are counted by a failpoint that makes each call cost enough, not by a clock. */
 #include <pthread.h>
 #include <stdio.h>
