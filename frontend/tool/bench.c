@@ -411,6 +411,15 @@ static int check_options(const Command *self, const Options *o) {
     return EXIT_done;
 }
 
+/* Eager as it is after a while: its programs have their code. Where compiling is timed, and bits are looked at, it makes
+ * none. */
+static void choose_eager(const Options *o) {
+    if (o->cold || o->digest)
+        sn_setting_set("eager_compile", "never");
+    else if (!strcmp(sn_setting_get("eager_compile"), "auto"))
+        sn_setting_set("eager_compile", "always");
+}
+
 int command_bench(const Command *self, int argc, char **argv) {
     char *given[64], *names[64], threads[16];
     if (argc > COUNT_OF(given)) return usage_error(self, "too many arguments after", argv[63]);
@@ -436,6 +445,7 @@ int command_bench(const Command *self, int argc, char **argv) {
     if (o.against)
         return bench_against(&(Against){o.against, o.how.seconds, o.rounds, o.format == FORMAT_json}, o.names,
                              o.n_names);
+    choose_eager(&o);
     if (o.cold) return run_cold(&o);
     if (o.digest) return run_digests(&o);
     return !is_target(&o) ? run_rows(&o) : with_target(&o, o.n_sizes ? time_sizes : time_target);
