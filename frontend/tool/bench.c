@@ -411,8 +411,8 @@ static int check_options(const Command *self, const Options *o) {
     return EXIT_done;
 }
 
-/* Eager as it is after a while: its programs have their code. Where compiling is timed, and bits are looked at, it makes
- * none. */
+/* Eager as it is after a while: its programs have their code. Where compiling is timed, and bits are looked at, it
+ * makes none. */
 static void choose_eager(const Options *o) {
     if (o->cold || o->digest)
         sn_setting_set("eager_compile", "never");
