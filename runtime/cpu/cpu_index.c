@@ -8,6 +8,7 @@
 #include "runtime/core/dispatch.h"
 #include "runtime/core/element.h"
 #include "runtime/cpu/cpu_copy.h"
+#include "runtime/cpu/cpu_index_lines.h"
 #include "runtime/core/pool.h"
 #include "runtime/device/alloc_cpu.h"
 #include "runtime/device/positions.h"
@@ -33,7 +34,7 @@ typedef struct IndexRows {
     int64_t skip;          /* an index that adds nothing, or -1 */
     const Arg *alpha;      /* NULL: 1 */
     const int64_t *counts; /* scale by 1 / counts[index]; NULL: not */
-    int64_t columns;       /* of inner, per part */
+    int64_t columns;       /* of inner, per part; in lines: of outer */
 } IndexRows;
 
 static void scale(const IndexRows *rows, const Arg *by, char *block, const char *from, int64_t n) {
@@ -66,8 +67,32 @@ static void add_columns(void *context, int part) {
         }
 }
 
+/* Where inner is one element: a row of the source is a line. */
+static void add_lines(void *context, int part) {
+    const IndexRows *const rows = context;
+    const int64_t first = rows->columns * part, last = min_i64(first + rows->columns, rows->outer);
+    const int64_t bytes = stype_bytes(rows->type);
+    IndexLineFn *const add = index_line_add(rows->type);
+    for (int64_t o = first; o < last; o++)
+        add((IndexLine){.to = rows->acc + o * rows->targets * bytes,
+                        .from = rows->source + o * rows->n * bytes,
+                        .target = rows->index,
+                        .n = rows->n,
+                        .target_step = 1,
+                        .from_step = 1});
+}
+
+static bool are_lines(const IndexRows *rows) {
+    return rows->inner == 1 && !rows->alpha && !rows->counts && rows->skip < 0 && index_line_add(rows->type);
+}
+
 static void add_rows(IndexRows *rows) {
     const bool large = rows->outer * rows->n * rows->inner >= 1 << 16;
+    if (are_lines(rows)) {
+        rows->columns = max_i64(large ? ceil_div(rows->outer, pool_threads()) : rows->outer, 1);
+        pool_run((int)ceil_div(rows->outer, rows->columns), add_lines, rows);
+        return;
+    }
     const int parts = large ? (int)min_i64(pool_threads(), ceil_div(rows->inner, 64)) : 1;
     rows->columns = parts > 1 ? round_up(ceil_div(rows->inner, parts), 64) : max_i64(rows->inner, 1);
     pool_run((int)ceil_div(max_i64(rows->inner, 1), rows->columns), add_columns, rows);
@@ -187,9 +212,10 @@ typedef struct Elements {
     const char *from; /* source elements, with strides; NULL: `value` */
     const int64_t *from_strides;
     const void *value;
-    BlockFn *join;   /* NULL: moves */
-    int64_t *counts; /* by element of `to`: how many came in, of ops that ask */
-    bool alone;      /* the first one that comes in stands in the place of what was there */
+    BlockFn *join;         /* NULL: moves */
+    IndexLineFn *by_lines; /* the same along the last dim; NULL: one by one */
+    int64_t *counts;       /* by element of `to`: how many came in, of ops that ask */
+    bool alone;            /* the first one that comes in stands in the place of what was there */
 } Elements;
 
 static void write_element(const Elements *e, const int64_t *at, int64_t target) {
@@ -210,14 +236,45 @@ static void write_element(const Elements *e, const int64_t *at, int64_t target) 
         memcpy(element, source, (size_t)e->bytes);
 }
 
+/* The next place of the first `rank` dims, row-major. */
+static void step_on(const Elements *e, int64_t *at, int rank) {
+    for (int d = rank - 1; d >= 0; d--) {
+        if (++at[d] < e->index->sizes[d]) break;
+        at[d] = 0;
+    }
+}
+
+/* The line along the last dim where the others are at `at`. */
+static void write_line(const Elements *e, const int64_t *at, const int64_t *targets) {
+    const int last = e->index->rank - 1;
+    int64_t to = 0, from = 0;
+    for (int d = 0; d < last; d++) {
+        if (d != e->dim) to += at[d] * e->strides[d];
+        from += at[d] * e->from_strides[d];
+    }
+    e->by_lines((IndexLine){.to = e->to + to * e->bytes,
+                            .from = e->from + from * e->bytes,
+                            .target = targets,
+                            .n = e->index->sizes[last],
+                            .to_step = e->dim == last ? 0 : e->strides[last],
+                            .target_step = e->strides[e->dim],
+                            .from_step = e->from_strides[last]});
+}
+
+static bool goes_by_lines(const Elements *e) {
+    return e->by_lines && e->from && !e->counts && !e->bools && e->index->rank > e->dim && e->index->numel;
+}
+
 static void write_elements(const Elements *e) {
     int64_t at[MAX_RANK] = {0};
-    for (int64_t i = 0; i < e->index->numel; i++) {
-        write_element(e, at, e->values[i]);
-        for (int d = e->index->rank - 1; d >= 0; d--) {
-            if (++at[d] < e->index->sizes[d]) break;
-            at[d] = 0;
-        }
+    const int rank = e->index->rank;
+    const int64_t run = goes_by_lines(e) ? e->index->sizes[rank - 1] : 1;
+    for (int64_t i = 0; i < e->index->numel; i += run) {
+        if (goes_by_lines(e))
+            write_line(e, at, e->values + i);
+        else
+            write_element(e, at, e->values[i]);
+        step_on(e, at, goes_by_lines(e) ? rank - 1 : rank);
     }
 }
 
@@ -254,6 +311,7 @@ Status cpu_scatter(OpCall *call) {
     Elements e = elements_of(call, &s);
     e.from = tensor_data(tensor_arg(call, 3));
     e.from_strides = tensor_arg(call, 3)->base.meta->strides;
+    e.by_lines = index_line_move(e.bytes);
     write_elements(&e);
     cpu_free(s.values, s.bytes);
     return ST_OK;
@@ -333,6 +391,7 @@ static Status join_into(OpCall *call, const Scatter *s, const Joined *from, cons
     e.from = from->at == from->number ? NULL : from->at, e.from_strides = from->strides;
     e.bytes = stype_bytes(dtype_compute(meta->dtype));
     e.join = kernel_table()->prim(how->prim, dtype_compute(meta->dtype));
+    e.by_lines = how->prim == PRIM_add ? index_line_add(dtype_compute(meta->dtype)) : NULL;
     e.counts = how->counts, e.alone = how->alone;
     write_elements(&e);
     if (how->mean) divide_sums(how, dtype_compute(meta->dtype), acc, meta->numel);

@@ -33,7 +33,54 @@ SCAN(f64, double)
 SCAN(i32, uint32_t) /* ints wrap */
 SCAN(i64, uint64_t)
 
+/* Of the last dim: lines, several at a time, as each waits for its own last element. n: of one chunk each. */
+enum { SCAN_LINES = 8 };
+#define SCAN_LAST(name, type)                                                                                          \
+    static ALWAYS_INLINE void chunks_##name(type *at, int64_t apart, bool first, int64_t n, int lines,                 \
+                                            bool multiplies) {                                                         \
+        const Scan how = {.multiplies = multiplies};                                                                   \
+        type run[SCAN_LINES], before[SCAN_LINES] = {0};                                                                \
+        for (int r = 0; r < lines; r++) run[r] = at[r * apart], before[r] = first ? 0 : at[r * apart - 1];             \
+        for (int64_t k = 0; k < n; k++)                                                                                \
+            for (int r = 0; r < lines; r++) {                                                                          \
+                type *const here = &at[r * apart + k];                                                                 \
+                if (k) run[r] = (type)JOIN(&how, run[r], *here);                                                       \
+                *here = first ? run[r] : (type)JOIN(&how, before[r], run[r]);                                          \
+            }                                                                                                          \
+    }                                                                                                                  \
+    static void lines_##name(const Scan *s) {                                                                          \
+        for (int64_t o = 0; o < s->outer; o += SCAN_LINES)                                                             \
+            for (int64_t first = 0; first < s->n; first += SCAN_CHUNK) {                                               \
+                type *const at = (type *)s->at + o * s->n + first;                                                     \
+                const int64_t n = min_i64(SCAN_CHUNK, s->n - first);                                                   \
+                const bool whole = o + SCAN_LINES <= s->outer;                                                         \
+                if (whole && !s->multiplies)                                                                           \
+                    chunks_##name(at, s->n, !first, n, SCAN_LINES, false);                                             \
+                else                                                                                                   \
+                    chunks_##name(at, s->n, !first, n, whole ? SCAN_LINES : (int)(s->outer - o), s->multiplies);       \
+            }                                                                                                          \
+    }
+SCAN_LAST(f32, float)
+SCAN_LAST(f64, double)
+SCAN_LAST(i32, uint32_t)
+SCAN_LAST(i64, uint64_t)
+
+static void scan_lines_as(SType type, const Scan *scan) {
+    if (type == S_f32)
+        lines_f32(scan);
+    else if (type == S_f64)
+        lines_f64(scan);
+    else if (type == S_i64)
+        lines_i64(scan);
+    else
+        lines_i32(scan);
+}
+
 static void scan_as(SType type, const Scan *scan) {
+    if (scan->inner == 1) {
+        scan_lines_as(type, scan);
+        return;
+    }
     if (type == S_f32)
         scan_f32(scan);
     else if (type == S_f64)

@@ -1,6 +1,6 @@
 /* cpu_sort.c: sort.stable, topk; nonzero. An element's key is an int64 in its order: -0 as 0, NaN above all numbers,
  * complemented to descend. Pairs of key and place are merged, the left one first where keys are equal, so that equal
- * elements keep their order in both directions [B2.6]. */
+ * elements keep their order in both directions [B2.6]; of topk's few the best so far are kept in order instead. */
 #include "runtime/core/dispatch.h"
 #include "runtime/core/element.h"
 #include "runtime/cpu/cpu_copy.h"
@@ -9,6 +9,8 @@
 typedef struct SortKey {
     int64_t key, place;
 } SortKey;
+
+enum { FEW_KEYS = 64 }; /* that are put in place one by one: in the worst order each of a line moves half of them */
 
 static int64_t float_key(double x) {
     int64_t bits;
@@ -23,6 +25,30 @@ static int64_t key_of(DType dtype, const void *at, bool descending) {
                         : dtype == DT_bool    ? *(const char *)at != 0
                                               : element_int(dtype, at);
     return descending ? ~key : key;
+}
+
+/* The keys of a line. Of f32 they are those of its own bits, in the same order. */
+static void fill_keys(DType dtype, const char *from, int64_t stride, bool descending, int64_t n, SortKey *pairs) {
+    for (int64_t i = 0; i < n && dtype != DT_f32; i++)
+        pairs[i] = (SortKey){key_of(dtype, from + i * stride, descending), i};
+    for (int64_t i = 0; i < n && dtype == DT_f32; i++) {
+        int32_t bits;
+        memcpy(&bits, from + i * stride, sizeof bits);
+        const int64_t number = bits < 0 ? (int64_t)INT32_MIN - bits : bits;
+        const int64_t key = (bits & INT32_MAX) > 0x7f800000 ? INT64_MAX : number;
+        pairs[i] = (SortKey){descending ? ~key : key, i};
+    }
+}
+
+/* The first few in order, of equal ones the earlier, which most others are not among. */
+static SortKey *first_keys(const SortKey *from, SortKey *to, int64_t n, int64_t kept) {
+    for (int64_t i = 0; i < n; i++) {
+        if (LIKELY(i >= kept && from[i].key >= to[kept - 1].key)) continue;
+        int64_t at = min_i64(i, kept - 1);
+        for (; at > 0 && to[at - 1].key > from[i].key; at--) to[at] = to[at - 1];
+        to[at] = from[i];
+    }
+    return to;
 }
 
 static void merge_runs(const SortKey *left, int64_t n_left, const SortKey *right, int64_t n_right, SortKey *to) {
@@ -89,9 +115,10 @@ static void sort_line(const Sorting *s, int64_t number) {
     const DType dtype = s->self.meta->dtype;
     const char *const from = line_start(&s->self, number);
     char *const values = line_start(&s->values, number), *const indices = line_start(&s->indices, number);
-    for (int64_t i = 0; i < s->n; i++)
-        s->pairs[i] = (SortKey){key_of(dtype, from + i * s->self.stride, s->descending), i};
-    const SortKey *const sorted = sort_keys(s->pairs, s->pairs + s->n, s->n);
+    fill_keys(dtype, from, s->self.stride, s->descending, s->n, s->pairs);
+    const bool few = s->kept <= FEW_KEYS && s->kept < s->n;
+    const SortKey *const sorted =
+        few ? first_keys(s->pairs, s->pairs + s->n, s->n, s->kept) : sort_keys(s->pairs, s->pairs + s->n, s->n);
     for (int64_t i = 0; i < s->kept; i++) {
         move_element(dtype, values + i * s->values.stride, from + sorted[i].place * s->self.stride);
         memcpy(indices + i * s->indices.stride, &sorted[i].place, sizeof(int64_t));
