@@ -72,7 +72,7 @@ static void add_lines(void *context, int part) {
     const IndexRows *const rows = context;
     const int64_t first = rows->columns * part, last = min_i64(first + rows->columns, rows->outer);
     const int64_t bytes = stype_bytes(rows->type);
-    IndexLineFn *const add = index_line_add(rows->type);
+    IndexLineFn *const add = cpu_index_lines_add(rows->type);
     for (int64_t o = first; o < last; o++)
         add((IndexLine){.to = rows->acc + o * rows->targets * bytes,
                         .from = rows->source + o * rows->n * bytes,
@@ -83,7 +83,7 @@ static void add_lines(void *context, int part) {
 }
 
 static bool are_lines(const IndexRows *rows) {
-    return rows->inner == 1 && !rows->alpha && !rows->counts && rows->skip < 0 && index_line_add(rows->type);
+    return rows->inner == 1 && !rows->alpha && !rows->counts && rows->skip < 0 && cpu_index_lines_add(rows->type);
 }
 
 static void add_rows(IndexRows *rows) {
@@ -311,7 +311,7 @@ Status cpu_scatter(OpCall *call) {
     Elements e = elements_of(call, &s);
     e.from = tensor_data(tensor_arg(call, 3));
     e.from_strides = tensor_arg(call, 3)->base.meta->strides;
-    e.by_lines = index_line_move(e.bytes);
+    e.by_lines = cpu_index_lines_move(e.bytes);
     write_elements(&e);
     cpu_free(s.values, s.bytes);
     return ST_OK;
@@ -391,7 +391,7 @@ static Status join_into(OpCall *call, const Scatter *s, const Joined *from, cons
     e.from = from->at == from->number ? NULL : from->at, e.from_strides = from->strides;
     e.bytes = stype_bytes(dtype_compute(meta->dtype));
     e.join = kernel_table()->prim(how->prim, dtype_compute(meta->dtype));
-    e.by_lines = how->prim == PRIM_add ? index_line_add(dtype_compute(meta->dtype)) : NULL;
+    e.by_lines = how->prim == PRIM_add ? cpu_index_lines_add(dtype_compute(meta->dtype)) : NULL;
     e.counts = how->counts, e.alone = how->alone;
     write_elements(&e);
     if (how->mean) divide_sums(how, dtype_compute(meta->dtype), acc, meta->numel);

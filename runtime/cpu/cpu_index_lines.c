@@ -21,10 +21,10 @@ LINES(add_f64, double, +=)
 LINES(add_i32, uint32_t, +=) /* ints wrap */
 LINES(add_i64, uint64_t, +=)
 
-IndexLineFn *index_line_move(int bytes) {
+IndexLineFn *cpu_index_lines_move(int bytes) {
     return bytes == 1 ? move_1 : bytes == 2 ? move_2 : bytes == 4 ? move_4 : bytes == 8 ? move_8 : NULL;
 }
 
-IndexLineFn *index_line_add(SType type) {
+IndexLineFn *cpu_index_lines_add(SType type) {
     return type == S_f32 ? add_f32 : type == S_f64 ? add_f64 : type == S_i32 ? add_i32 : type == S_i64 ? add_i64 : NULL;
 }

@@ -14,7 +14,7 @@ typedef struct IndexLine {
 
 typedef void IndexLineFn(IndexLine line);
 /* For elements of so many bytes that are moved; of a compute type that are added. NULL: there is none. */
-IndexLineFn *index_line_move(int bytes);
-IndexLineFn *index_line_add(SType type);
+IndexLineFn *cpu_index_lines_move(int bytes);
+IndexLineFn *cpu_index_lines_add(SType type);
 
 #endif
