@@ -120,7 +120,6 @@ typedef struct Lower {
     ValInfo *vals;             /* by value id */
     Cluster **cluster;         /* by node id; NULL: views. Behind the last one by Cluster.reader */
     int n_readers;
-    int n_moved;              /* values that clusters compute for themselves (remat.c) */
     const Node **next_effect; /* by node id, of an op with effects: the next such op, or NULL */
     Groups groups;
     GroupOrder *order;

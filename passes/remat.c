@@ -28,7 +28,7 @@ typedef struct Remat {
     Node *nodes[MOST_AGAIN];
     int n;
     int64_t kept;              /* bytes of operands that would live until `to` runs */
-    int64_t read;              /* bytes of operands that it did not read before, nor may share with a sibling */
+    int64_t read;              /* bytes of operands that it did not read before */
     bool refused, meets_write; /* it reads what is overwritten, as `to` does */
 } Remat;
 
@@ -69,17 +69,6 @@ static bool is_read_in(const Remat *remat, const ValInfo *info) {
     return false;
 }
 
-/* Another reduction over the same elements reads it: the two will be siblings, which read it once (schedule.c). */
-static bool is_read_by_sibling(const Remat *remat, const ValInfo *info) {
-    const Cluster *const to = remat->to;
-    for (int u = 0; u < info->users.n; u++) {
-        const Cluster *const user = remat->l->cluster[info->users.at[u]];
-        const bool same = user && user->kind == VAL_reduction && user->full == to->full && user->outer == to->outer;
-        if (same && user != to && user != remat->from) return to->kind == VAL_reduction;
-    }
-    return false;
-}
-
 static int64_t bytes_of(const Remat *remat, const GVal *v) { return meta_hint_bytes(remat->l->env, v->base.meta); }
 
 /* An operand: computed again as well, or in memory until then. */
@@ -100,7 +89,7 @@ static void look_at_operand(void *context, GVal **slot) {
     remat->refused |= !read && remat->overwritten[base->id];
     remat->meets_write |= remat->overwritten[base->id];
     if (read) return;
-    if (!is_read_by_sibling(remat, info)) remat->read += bytes_of(remat, base);
+    remat->read += bytes_of(remat, base);
     if (base->def && !info->visible) remat->kept += bytes_of(remat, base);
 }
 
@@ -157,7 +146,6 @@ static void move_node(Remat *remat, Node *node) {
 static int latest_first(const void *a, const void *b) { return (*(Node *const *)b)->id - (*(Node *const *)a)->id; }
 
 static void compute_there(Remat *remat) {
-    remat->l->n_moved++;
     qsort(remat->nodes, (size_t)remat->n, sizeof *remat->nodes, latest_first);
     for (int i = 0; i < remat->n; i++) node_each_input(remat->nodes[i], add_reader, remat);
     for (int i = 0; i < remat->n; i++)

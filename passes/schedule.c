@@ -6,7 +6,7 @@
  *      stays inside is never stored.
  *   2. siblings: clusters that read the same value over the same elements read it once.
  *   3. again: a pointwise value that one other nest alone reads is computed there too (remat.c), so
- *      that it does not matter in which place a chain became too large for one nest; then siblings once more.
+ *      that it does not matter in which place a chain became too large for one nest.
  *   4. tails: a small nest over the row results of a reduction follows it in the same kernel (the
  *      mean of losses).
  *   5. updates: pointwise clusters whose results nothing in the graph reads share one kernel (an
@@ -91,19 +91,11 @@ static Cluster *merged(Lower *l, Cluster *a, Cluster *b) {
     }
     both->kind = a->kind > b->kind ? a->kind : b->kind; /* pointwise < reduction < template */
     both->group = a->group;
-    both->reader = a->reader ? a->reader : b->reader;
     return both;
-}
-
-/* What one of two clusters computes again: once, and not what is the other's own. */
-static void merge_again(Lower *l, const Cluster *from, Cluster *both) {
-    for (int i = 0; i < from->again.n; i++)
-        if (!cluster_has(l, both, &from->again.at[i]->outs[0])) VEC_PUSH(l->arena, &both->again, from->again.at[i]);
 }
 
 static void relabel(Lower *l, const Cluster *nodes, Cluster *to) {
     for (int i = 0; i < nodes->nodes.n; i++) l->cluster[nodes->nodes.at[i]->id] = to;
-    if (nodes->reader) l->cluster[nodes->reader] = to;
 }
 
 const char *try_nest(Lower *l, Cluster *cluster, const Plain *a, const Plain *b) {
@@ -135,7 +127,7 @@ static const Plain *look_at_cluster(Lower *l, Cluster *cluster) {
 
 /* Both as one nest; NULL: fine. Where it is obvious no nest is tried. */
 static const char *fit(Lower *l, Cluster *both, const Cluster *a, const Plain *plain_a, const Plain *plain_b) {
-    both->plain = both->again.n ? NULL : plain_both(l, both, plain_a, plain_b);
+    both->plain = plain_both(l, both, plain_a, plain_b);
     if (!both->plain) return try_nest(l, both, plain_a && plain_b ? plain_a : NULL, plain_b);
     both->full = a->full;
     both->outer = a->outer;
@@ -205,10 +197,7 @@ static bool try_merge(Lower *l, Cluster *a, Cluster *b) {
     }
     const Plain *const plain_a = look_at_cluster(l, a), *const plain_b = look_at_cluster(l, b);
     Cluster *const both = merged(l, a, b);
-    relabel(l, a, both);
-    relabel(l, b, both);
-    merge_again(l, a, both);
-    merge_again(l, b, both);
+    relabel(l, both, both);
     const char *const why = fit(l, both, a, plain_a, plain_b);
     if (why) {
         relabel(l, a, a);
@@ -375,7 +364,6 @@ static void make_groups(Lower *l) {
     fuse_vertical(l);
     fuse_siblings(l);
     rematerialize(l);
-    if (l->n_moved) fuse_siblings(l);
     fuse_tails(l);
     fuse_updates(l);
     fuse_heads(l);
