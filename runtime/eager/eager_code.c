@@ -118,9 +118,10 @@ static void eager_code_take(EagerProgram *program) {
 }
 
 Executable *eager_program_ready(EagerProgram *program, const char *op) {
+    const int64_t when = setting_number(SET_eager_compile);
+    if (when == EAGER_COMPILE_never) return program->run;
     if (LIKELY(program->coded != NULL)) return program->coded;
-    if (!program->code && program->has_nests && setting_number(SET_eager_compile) == EAGER_COMPILE_always)
-        eager_code_ask(program, op, true);
+    if (!program->code && program->has_nests && when == EAGER_COMPILE_always) eager_code_ask(program, op, true);
     if (program->code) eager_code_take(program);
     return program->coded ? program->coded : program->run;
 }

@@ -21,7 +21,7 @@ enum { EAGER_CODE_NS = 20000000 }; /* about what the first code of a process cos
 
 /* After program->run is set. */
 void eager_program_look(EagerProgram *program);
-/* What runs it now. `op` names it in the log. */
+/* What runs it now: never its code where the setting says so, whatever it said before. `op` names it in the log. */
 Executable *eager_program_ready(EagerProgram *program, const char *op);
 /* Whether calls are to be timed: code may be asked for some day. */
 static inline bool eager_program_is_timed(const EagerProgram *program) {

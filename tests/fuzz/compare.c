@@ -175,7 +175,7 @@ static void run_calls(const Calls *c, FzSeen *seen, FzResult *result) {
     const bool looks = mode && mode->extended && c->seed % SHOWN_EVERY == 0;
     const uint64_t shown = looks ? fz_run_shown(run) : 0;
     failpoint_set("");
-    sn_setting_set("eager_compile", "never");
+    if (mode && mode->coded) sn_setting_set("eager_compile", "never");
     sn_stance_set(SN_STANCE_DEFAULT);
     if (mode && mode->extended) fz_passes_end();
     if (looks) result->untold |= !shown || fz_run_shown(run) != shown;

@@ -92,6 +92,17 @@ START_TEST(always_is_at_once) {
 }
 END_TEST
 
+/* What was made stays for the day that the setting says otherwise. */
+START_TEST(never_is_at_once_too) {
+    EagerProgram program = {.run = (Executable *)1, .coded = (Executable *)2};
+    begin("always", NULL);
+    ck_assert_ptr_eq(eager_program_ready(&program, "an op"), program.coded);
+    sn_setting_set("eager_compile", "never");
+    ck_assert_ptr_eq(eager_program_ready(&program, "an op"), program.run);
+    end();
+}
+END_TEST
+
 /* A program for any size: the first sizes of a key have programs of their own. */
 START_TEST(one_code_serves_all_sizes) {
     begin("always", "one_size");
@@ -263,6 +274,7 @@ int main(void) {
         a_costly_program_gets_code_once,
         a_cheap_program_asks_for_nothing,
         always_is_at_once,
+        never_is_at_once_too,
         one_code_serves_all_sizes,
         one_code_serves_all_numbers,
         checks_fail_the_same,
