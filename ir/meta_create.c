@@ -218,8 +218,11 @@ static Status ints_between(const MetaCall *call) {
     if (__builtin_sub_overflow(end, begin, &span))
         return meta_fail(call, ST_VALUE, "high %lld less low %lld does not fit in 64 bits", (long long)end,
                          (long long)begin);
-    const int64_t largest = dtype == DT_bool ? 1 : dtype_is_float(dtype) ? INT64_MAX : dtype_largest(dtype);
-    const int64_t least = dtype_is_float(dtype) ? INT64_MIN : dtype == DT_u8 || dtype == DT_bool ? 0 : -largest - 1;
+    const int64_t largest = dtype == DT_bool        ? 1
+                            : dtype == DT_f16       ? 65504
+                            : dtype_is_float(dtype) ? INT64_MAX
+                                                    : dtype_largest(dtype);
+    const int64_t least = dtype == DT_f16 ? -largest : dtype == DT_u8 || dtype == DT_bool ? 0 : -largest - 1;
     if (begin >= least && end - 1 <= largest) return ST_OK;
     return meta_fail(call, ST_VALUE, "%s does not hold all from %lld to %lld", dtype_name(dtype), (long long)begin,
                      (long long)(end - 1));

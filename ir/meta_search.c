@@ -46,9 +46,6 @@ static Status searched(MetaCall *call, int values, int sorted) {
         return out_plain(call, 0, dtype, rows->device, NULL, 0), ST_OK;
     }
     const Meta *const x = tensor_meta(call, values);
-    if (x->dtype != rows->dtype)
-        return meta_fail(call, ST_DTYPE, "%s is %s, but %s is %s", arg_name(call, values), dtype_name(x->dtype),
-                         arg_name(call, sorted), dtype_name(rows->dtype));
     if (rows->rank != 1 && !same_rows(call, rows, x, 1))
         return meta_fail(call, ST_SHAPE, "%s %s and %s %s must have the same dims but for the last",
                          arg_name(call, sorted), SIZES(call, rows), arg_name(call, values), SIZES(call, x));

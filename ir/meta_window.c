@@ -479,8 +479,9 @@ Status meta_pad_circular(MetaCall *call) {
     return check_numel(call, sizes, self->rank);
 }
 
+/* In the order of PyTorch's padding_mode, whose numbers _pad_enum takes. */
 static int pad_mode(const Arg *mode) {
-    static const char *const names[] = {"constant", "reflect", "replicate", "circular"};
+    static const char *const names[] = {"reflect", "replicate", "circular", "constant"};
     if (mode->kind == ARG_int) return mode->i >= 0 && mode->i < COUNT_OF(names) ? (int)mode->i : -1;
     for (int i = 0; i < COUNT_OF(names); i++)
         if (!strcmp(mode->string, names[i])) return i;
@@ -498,11 +499,11 @@ Status meta_pad(MetaCall *call) {
                                                  "mode must be 'constant', 'reflect', 'replicate' "
                                                  "or 'circular', not '%s'",
                                                  mode->string);
-    if (which == 0) return meta_constant_pad_nd(call);
+    if (which == 3) return meta_constant_pad_nd(call);
     if (value->kind == ARG_float && value->f != 0)
         return meta_fail(call, ST_ARGUMENT, "value %g is for mode 'constant' alone", value->f);
     if (pad->n % 2 || n < 1 || n > 3 || (self->rank != n + 1 && self->rank != n + 2))
         return meta_fail(call, ST_ARGUMENT, "pad %s is not for %d dims", sizes_text(call, pad->ints, pad->n).at,
                          self->rank);
-    return which == 3 ? meta_pad_circular(call) : rule_of_pads(call, n, which == 1);
+    return which == 2 ? meta_pad_circular(call) : rule_of_pads(call, n, which == 0);
 }

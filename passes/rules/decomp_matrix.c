@@ -74,8 +74,32 @@ Status decomp_linalg_vecdot(Builder *b, const OpRow *row, const Arg *args, Val *
     return done1(outs, in_layout_of(b, row, args, 0, in_dtype(b, sum, args[0].val->meta->dtype)));
 }
 
+static Val *times_two_to(Builder *b, Val *x, Val *n) {
+    return E(b, mul_Tensor, V(x), V(E(b, exp2, V(in_dtype(b, n, DT_f64)))));
+}
+
+/* x * 2^n of f64 and n of i64, rounded once: no power is out of range on the way, and none but the last makes a result
+ * subnormal (the bounds are scalbn's of musl). */
+static Val *scaled_by_power(Builder *b, Val *x, Val *n) {
+    for (int i = 0; i < 2; i++) {
+        Val *const low = E(b, where_self, V(E(b, lt_Scalar, V(n), I(-1022))), I(-969), I(0));
+        Val *const part = E(b, where_self, V(E(b, gt_Scalar, V(n), I(1023))), I(1023), V(low));
+        x = times_two_to(b, x, part), n = E(b, sub_Tensor, V(n), V(part));
+    }
+    return times_two_to(b, x, E(b, clamp, V(n), I(-1022), I(1023)));
+}
+
+/* By a whole number of halves and f32: f64 holds what any of them can give, or more than its largest. */
+static Status exact_ldexp(Builder *b, const OpRow *row, const Arg *args, DType dtype, Val **outs) {
+    Val *const n = E(b, clamp, V(in_dtype(b, args[1].val, DT_i64)), I(-3000), I(3000));
+    Val *const x = in_dtype(b, in_dtype(b, args[0].val, dtype), DT_f64);
+    Val *const product = dtype == DT_f64 ? scaled_by_power(b, x, n) : times_two_to(b, x, E(b, clamp, V(n), I(-600), I(600)));
+    return done1(outs, in_layout_of(b, row, args, 0, in_dtype(b, product, dtype)));
+}
+
 Status decomp_ldexp(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     const DType common = operands_promoted(row, args), dtype = dtype_is_float(common) ? common : DT_f32;
+    if (!dtype_is_float(args[1].val->meta->dtype)) return exact_ldexp(b, row, args, dtype, outs);
     const DType wide = dtype_is_half(dtype) ? DT_f32 : dtype;
     Val *const power = E(b, pow_Scalar, F(2), V(in_dtype(b, args[1].val, wide)));
     Val *const product = E(b, mul_Tensor, V(in_dtype(b, args[0].val, wide)), V(power));

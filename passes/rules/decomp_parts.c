@@ -98,7 +98,6 @@ static Status rounded_once(Builder *b, const OpRow *row, const Arg *args, Val *y
 }
 static Val *scaled_by(Builder *b, Val *x, double factor) { return E(b, mul_Tensor, V(x), F(factor)); }
 
-/* At 0 the quotient is one of other numbers, whose slope nobody takes. */
 Status decomp_sinc(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     Val *const x = scaled_by(b, as_float(b, args[0].val), 3.14159265358979323846);
     const Arg zero = V(E(b, eq_Tensor, V(x), I(0))), other = V(E(b, where_self, zero, F(1), V(x)));

@@ -295,6 +295,7 @@ RULES_OF(linear, linear)
 RULES_OF(cubic, cubic)
 RULES_OF(linear_aa, smooth_linear)
 RULES_OF(cubic_aa, smooth_cubic)
+RULES_OF(lanczos_aa, smooth_lanczos)
 
 /* By size, by factor, and what flows back. */
 typedef struct ResampleRows {
@@ -306,7 +307,8 @@ static const ResampleRows resample_rows[] = {
     ROWS_OF(upsample_nearest1d),        ROWS_OF(upsample_nearest2d),        ROWS_OF(upsample_nearest3d),
     ROWS_OF(_upsample_nearest_exact1d), ROWS_OF(_upsample_nearest_exact2d), ROWS_OF(_upsample_nearest_exact3d),
     ROWS_OF(upsample_linear1d),         ROWS_OF(upsample_bilinear2d),       ROWS_OF(upsample_trilinear3d),
-    ROWS_OF(upsample_bicubic2d),        ROWS_OF(_upsample_bilinear2d_aa),   ROWS_OF(_upsample_bicubic2d_aa)};
+    ROWS_OF(upsample_bicubic2d),        ROWS_OF(_upsample_bilinear2d_aa),   ROWS_OF(_upsample_bicubic2d_aa),
+    ROWS_OF(_upsample_lanczos2d_aa)};
 
 static OpId by_size(OpId vec) {
     for (int i = 0; i < COUNT_OF(resample_rows); i++)

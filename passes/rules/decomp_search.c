@@ -22,16 +22,19 @@ typedef struct Sought {
     Val *rows, *begin;
     int64_t size, n; /* n: how many are sought */
     Arg x;           /* [n], or a number */
+    Val *is_nan;     /* of x; NULL: it is of ints */
     bool right;
 } Sought;
 
-/* Does the element before position `next` stand before x? NaN stands behind all numbers, sought or sorted. */
+/* Does the element before position `next` stand before x? NaN stands behind all numbers, and a NaN that is sought behind
+ * those that are there. */
 static Val *stands_before(Builder *b, const Sought *s, Val *next) {
     Val *at = E(b, clamp_max, V(E(b, sub_Tensor, V(next), I(1))), I(sym_sub(b->env, s->size, 1)));
     if (s->begin) at = E(b, add_Tensor, V(at), V(s->begin));
     Val *const value = E(b, index_select, V(s->rows), I(0), V(at));
-    Val *const behind = s->right ? E(b, gt_Tensor, V(value), s->x) : E(b, ge_Tensor, V(value), s->x);
-    return E(b, logical_and, V(E(b, le_Tensor, V(next), I(s->size))), V(E(b, logical_not, V(behind))));
+    Val *before = s->right ? E(b, le_Tensor, V(value), s->x) : E(b, lt_Tensor, V(value), s->x);
+    if (s->is_nan) before = E(b, logical_or, V(before), V(s->is_nan));
+    return E(b, logical_and, V(E(b, le_Tensor, V(next), I(s->size))), V(before));
 }
 
 /* The largest step, a power of two: half of what there is, or for a size that is not known of the most that are likely,
@@ -63,12 +66,22 @@ static Val *row_begins(Builder *b, const Meta *x, int64_t size) {
     return E(b, mul_Tensor, V(row), I(size));
 }
 
+static Val *nan_of(Builder *b, const Arg *x, Device device) {
+    if (x->kind == ARG_tensor) return dtype_is_float(x->val->meta->dtype) ? E(b, isnan, *x) : NULL;
+    return E(b, isnan, V(E(b, full, A_INTS(NULL, 0), *x, I(DT_f64), A_NONE, I(device))));
+}
+
 static Status search(Builder *b, Val *sorted, const Arg *x, bool right, bool narrow, Val **outs) {
     if (!sorted) return error_pending();
     const Meta *const rows = sorted->meta, *const values = x->kind == ARG_tensor ? x->val->meta : NULL;
     Sought s = {.rows = flat_of(b, sorted), .right = right, .n = 1, .x = *x};
     s.size = rows->sizes[rows->rank - 1];
-    if (values) s.n = values->numel, s.x = V(flat_of(b, x->val));
+    if (values) {
+        const DType common = operands_promoted(op_row(OP_eq_Tensor), (const Arg[]){V(sorted), *x});
+        s.n = values->numel, s.rows = in_dtype(b, s.rows, common), s.x = V(flat_of(b, in_dtype(b, x->val, common)));
+        if (!s.rows || !s.x.val) return error_pending();
+    }
+    s.is_nan = nan_of(b, &s.x, rows->device);
     if (values && rows->rank > 1 && !sym_same(b->env, values->numel, 0)) s.begin = row_begins(b, values, s.size);
     Val *const at = in_dtype(b, found_positions(b, &s), narrow ? DT_i32 : DT_i64);
     return done1(outs, at ? reshaped(b, at, values ? values->sizes : NULL, values ? values->rank : 0) : NULL);

@@ -1,5 +1,5 @@
 /* decomp_smooth.c: one dim of an antialiased resampling: a result is the sum of the elements under a filter (a
- * triangle, or Keys' cubic with a = -0.5) as wide as results lie apart, its weights made to add up to 1 (PyTorch's
+ * triangle, Keys' cubic with a = -0.5, or Lanczos' of 3 lobes) as wide as results lie apart, its weights made to add up to 1 (PyTorch's
  * _compute_indices_min_size_weights_aa). How many elements are under it depends on the sizes, which are known here. */
 #include <math.h>
 
@@ -12,12 +12,16 @@ typedef struct Filter {
 } Filter;
 
 static bool is_cubic(const Resample *r) { return r->kind == RESAMPLE_smooth_cubic; }
+static bool is_lanczos(const Resample *r) { return r->kind == RESAMPLE_smooth_lanczos; }
+
+enum { LOBES = 3 };
+static const double pi = 3.14159265358979323846;
 
 /* In the precision of weights. */
 static double rounded(const Resample *r, double x) { return r->dtype == DT_f64 ? x : (double)(float)x; }
 
 static Filter filter_of(const Resample *r) {
-    const double half = is_cubic(r) ? 2 : 1;
+    const double half = is_lanczos(r) ? LOBES : is_cubic(r) ? 2 : 1;
     Filter f = {.step = decomp_resample_step(r)};
     f.support = f.step >= 1 ? rounded(r, half * f.step) : half;
     f.inverse = f.step >= 1 ? rounded(r, 1 / f.step) : 1;
@@ -25,8 +29,11 @@ static Filter filter_of(const Resample *r) {
     return f;
 }
 
+static double sinc_at(double x) { return x == 0 ? 1 : sin(pi * x) / (pi * x); }
+
 static double weight_at(const Resample *r, double x) {
     x = fabs(x);
+    if (is_lanczos(r)) return x < LOBES ? sinc_at(x) * sinc_at(x / LOBES) : 0;
     if (!is_cubic(r)) return x < 1 ? 1 - x : 0;
     return x < 1 ? (1.5 * x - 2.5) * x * x + 1 : x < 2 ? ((-0.5 * x + 2.5) * x - 4) * x + 2 : 0;
 }
@@ -48,9 +55,23 @@ static double largest_weight(const Resample *r, const Filter *f) {
     return most;
 }
 
+/* sin(pi x) / (pi x) */
+static Val *sinc_of(Builder *b, Val *x) {
+    Val *const angle = E(b, mul_Tensor, V(x), F(pi));
+    Val *const wave = E(b, div_Tensor, V(E(b, sin, V(angle))), V(angle));
+    return E(b, where_self, V(E(b, eq_Scalar, V(x), F(0))), F(1), V(wave));
+}
+
+static Val *lanczos_at(Builder *b, Val *x) {
+    Val *const wave = E(b, mul_Tensor, V(sinc_of(b, x)), V(sinc_of(b, E(b, div_Tensor, V(x), F(LOBES)))));
+    return E(b, where_self, V(E(b, lt_Scalar, V(x), F(LOBES))), V(wave), F(0));
+}
+
 /* The filter at distances x. */
 static Val *weights_at(Builder *b, const Resample *r, Val *distance) {
-    Val *const x = E(b, abs, V(distance)), *const near = E(b, lt_Scalar, V(x), F(1));
+    Val *const x = E(b, abs, V(distance));
+    if (is_lanczos(r)) return lanczos_at(b, x);
+    Val *const near = E(b, lt_Scalar, V(x), F(1));
     if (!is_cubic(r)) return E(b, where_self, V(near), V(E(b, rsub_Tensor, V(x), F(1))), F(0));
     Val *const square = E(b, mul_Tensor, V(x), V(x));
     Val *const inner_slope = E(b, add_Tensor, V(E(b, mul_Tensor, V(x), F(1.5))), F(-2.5));

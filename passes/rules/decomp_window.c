@@ -327,13 +327,13 @@ Status decomp_pad_circular(Builder *b, const OpRow *row, const Arg *args, Val **
 
 /* (self, pad, mode, value) */
 Status decomp_pad(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
-    static const char *const modes[] = {"constant", "reflect", "replicate", "circular"};
+    static const char *const modes[] = {"reflect", "replicate", "circular", "constant"};
     static const OpId ops[2][3] = {{OP_reflection_pad1d, OP_reflection_pad2d, OP_reflection_pad3d},
                                    {OP_replication_pad1d, OP_replication_pad2d, OP_replication_pad3d}};
     int mode = args[2].kind == ARG_int ? (int)args[2].i : 0;
     while (args[2].kind == ARG_string && strcmp(modes[mode], args[2].string) != 0) mode++;
-    if (mode == 0)
+    if (mode == 3)
         return done1(outs, E(b, constant_pad_nd, args[0], args[1], args[3].kind == ARG_none ? I(0) : args[3]));
-    if (mode == 3) return decomp_pad_circular(b, row, args, outs);
-    return done1(outs, emit1(b, ops[mode - 1][args[1].n / 2 - 1], args, 2));
+    if (mode == 2) return decomp_pad_circular(b, row, args, outs);
+    return done1(outs, emit1(b, ops[mode][args[1].n / 2 - 1], args, 2));
 }

@@ -80,6 +80,25 @@ Status deriv_tan(Deriv *d) {
     return deriv_set(d, 0, times_slope(u, add_n(u.b, square_of(u.b, u.y), 1)));
 }
 
+/* (a cos a - sin a) / (a x), a = pi x. At 0, and where a x is as small as 0, it is the line that touches it there, so
+ * that the second derivative has its limit, -pi^2 / 3. */
+Status deriv_sinc(Deriv *d) {
+    const Unary u = unary(d);
+    const double pi = 3.14159265358979323846;
+    Val *const line = n_minus(u.b, 0, mul_n(u.b, u.x, pi * pi / 3));
+    Val *const flat = E(u.b, eq_Scalar, V(mul_n(u.b, square_of(u.b, u.x), pi)), F(0));
+    Val *const x = E(u.b, where_self, V(flat), F(1), V(u.x)), *const angle = mul_n(u.b, x, pi);
+    Val *const wave = mul(u.b, angle, E(u.b, cos, V(angle)));
+    Val *const slope = quotient(u.b, sub(u.b, wave, E(u.b, sin, V(angle))), mul_n(u.b, square_of(u.b, x), pi));
+    return deriv_set(d, 0, times_slope(u, E(u.b, where_self, V(flat), V(line), V(slope))));
+}
+
+/* -(1 + log x): infinite at 0, none below. */
+Status deriv_special_entr(Deriv *d) {
+    const Unary u = unary(d);
+    return deriv_set(d, 0, times_slope(u, negate(u.b, add_n(u.b, E(u.b, log, V(u.x)), 1))));
+}
+
 static Val *gaussian(Builder *b, Val *x) { return E(b, exp, V(negate(b, square_of(b, x)))); }
 
 Status deriv_erf(Deriv *d) {

@@ -10,7 +10,8 @@ typedef enum ResampleKind {
     RESAMPLE_linear,
     RESAMPLE_cubic,
     RESAMPLE_smooth_linear, /* antialiased */
-    RESAMPLE_smooth_cubic
+    RESAMPLE_smooth_cubic,
+    RESAMPLE_smooth_lanczos
 } ResampleKind;
 
 /* One dim: `out` positions over `in` elements, both perhaps symbolic; factor 0: none was given. */

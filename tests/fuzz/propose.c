@@ -362,6 +362,8 @@ static const ShapeRow shapes[] = {
     {"_upsample_bilinear2d_aa_backward", {"ab32", "[3,2", "[a,b,5,3", "=0"}},
     {"_upsample_bicubic2d_aa", {"eabc", "[3,2", "=1"}},
     {"_upsample_bicubic2d_aa_backward", {"ab32", "[3,2", "[a,b,5,3", "=0"}},
+    {"_upsample_lanczos2d_aa", {"eabc", "[3,2", "=1"}},
+    {"_upsample_lanczos2d_aa_backward", {"ab32", "[3,2", "[a,b,5,3", "=0"}},
     {"_foreach_add", {"(ab,cb", "(ab,cb"}},
     {"_foreach_add", {"(ab,cb", "[2,3"}},
     {"_foreach_sub", {"(ab,cb", "(ab,cb"}},

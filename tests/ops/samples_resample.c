@@ -156,6 +156,18 @@ const Samples samples__upsample_bicubic2d_aa_vec = {
     .good = LINES("x[2,2,3,4] [5,7] true none"),
     .bad = BAD({"x[2,2,3,4] none false none", ST_ARGUMENT, "exactly one"}),
 };
+const Samples samples__upsample_lanczos2d_aa = {
+    .good = LINES("x[2,2,3,4] [5,7] false", "x[1,2,5,6] [2,3] true", "x[1,1,7,6] [3,2] false 0.5"),
+    .bad = BAD({"x[2,2] [5,7] false", ST_SHAPE, "self"}, {"i64[2,2,3,4] [5,7] false", ST_DTYPE, "i64"}),
+};
+const Samples samples__upsample_lanczos2d_aa_backward = {
+    .good = LINES("x[2,2,5,7] [5,7] [2,2,3,4] false", "x[2,2,5,7] [5,7] [2,2,3,4] true"),
+    .bad = BAD({"x[2,2,3,4] [5,7] [2,2,3,4] true", ST_SHAPE, "grad_output"}),
+};
+const Samples samples__upsample_lanczos2d_aa_vec = {
+    .good = LINES("x[2,2,3,4] [5,7] true none"),
+    .bad = BAD({"x[2,2,3,4] none false none", ST_ARGUMENT, "exactly one"}),
+};
 const Samples samples_cdist = {
     .good =
         LINES("x[3,4] x[2,4] 2.0 none", "x[3,4] x[2,4] 1.0 none", "x[2,3,4] x[2,4] 0.0 none", "x[3,4] x[2,4] inf none",

@@ -187,7 +187,7 @@ const Samples samples_pad = {
                {"x[1,2,3,4] [1,2] 'reflect'", ST_ARGUMENT, "4 dims"}, {"x[2,3] [4,0] 'circular'", ST_SHAPE, "once"}),
 };
 const Samples samples__pad_enum = {
-    .good = LINES("x[3,4] [1,2] 0", "x[2,3,4] [1,2] 1", "x[1,2,3,4] [1,2,1,0] 2", "x[1,2,4] [2,3] 3"),
+    .good = LINES("x[3,4] [1,2] 3", "x[2,3,4] [1,2] 0", "x[1,2,3,4] [1,2,1,0] 1", "x[1,2,4] [2,3] 2"),
     .bad = BAD({"x[3,4] [1,2] 4", ST_ARGUMENT, "4"}),
 };
 const Samples samples__pad_circular = {

@@ -20,6 +20,8 @@ static const Unlowered unlowered[] = {
     {"aten::_upsample_bilinear2d_aa.vec", SYMBOLIC_resized, "the same"},
     {"aten::_upsample_bicubic2d_aa", SYMBOLIC_resized, "the same"},
     {"aten::_upsample_bicubic2d_aa.vec", SYMBOLIC_resized, "the same"},
+    {"aten::_upsample_lanczos2d_aa", SYMBOLIC_resized, "the same"},
+    {"aten::_upsample_lanczos2d_aa.vec", SYMBOLIC_resized, "the same"},
     {"aten::embedding_bag.padding_idx", SYMBOLIC_resized, "a row counted from the end, where its part takes an int"},
     {"aten::tensor_split.indices", SYMBOLIC_resized,
      "whether an index is beyond the size is a guard, which slice has too"},

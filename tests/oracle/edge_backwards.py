@@ -56,6 +56,14 @@ def max_pool_back(op):
     return make
 
 
+def adaptive_max_pool_back(op):
+    def make(call):
+        out, index = op(*call.args)
+        return [like_result(out), call.args[0], index] if floats_only(call) else None
+
+    return make
+
+
 def avg_pool_back(op):
     def make(call):
         out = op(*call.args)
@@ -304,11 +312,17 @@ for rank in (1, 2, 3):
         f"upsample_nearest{rank}d_backward": backward(
             resampled(rank), upsample_back(getattr(A, f"upsample_nearest{rank}d").default)
         ),
+        f"_upsample_nearest_exact{rank}d_backward": backward(
+            resampled(rank), upsample_back(getattr(A, f"_upsample_nearest_exact{rank}d").default)
+        ),
     }
     if rank > 1:
         PER_RANK |= {
             f"max_pool{rank}d_with_indices_backward": backward(
                 pools(rank), max_pool_back(getattr(A, f"max_pool{rank}d_with_indices").default)
+            ),
+            f"adaptive_max_pool{rank}d_backward": backward(
+                adaptive(rank), adaptive_max_pool_back(getattr(A, f"adaptive_max_pool{rank}d").default)
             ),
             f"avg_pool{rank}d_backward": backward(
                 pools(rank, None, 3, average=True), avg_pool_back(getattr(A, f"avg_pool{rank}d").default)
@@ -329,6 +343,8 @@ FAMILIES = PER_RANK | {
     "native_batch_norm_backward": batch_norm_back,
     "upsample_linear1d_backward": backward(resampled(1, True), upsample_back(A.upsample_linear1d.default)),
     "upsample_bilinear2d_backward": backward(resampled(2, True), upsample_back(A.upsample_bilinear2d.default)),
+    "upsample_trilinear3d_backward": backward(resampled(3, True), upsample_back(A.upsample_trilinear3d.default)),
+    "_upsample_lanczos2d_aa_backward": backward(resampled(2, True), upsample_back(A._upsample_lanczos2d_aa.default)),
     "_cdist_backward": distance_back,
     "_pdist_backward": own_distance_back,
     "grid_sampler_2d_backward": grids(True),

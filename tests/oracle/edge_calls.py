@@ -2,13 +2,13 @@
 
 A row's arguments follow from its schema: every tensor that is one of a pointwise row takes all special values of a dtype,
 each beside each; mixed dtypes, with and without dims, numbers in a tensor's place where there is such an overload. Rows of
-other kinds have a line in FAMILIES (here, or of edge_views.py, edge_layers.py, edge_norms.py and edge_backwards.py) that
+other kinds have a line in FAMILIES (here, or of edge_views.py, edge_layers.py and the other edge_*.py) that
 says what shapes, dims and numbers they take. A new row needs one of the two, or a line in edges.txt that it is absent.
 """
 
 import itertools
 import torch
-import edge_backwards, edge_layers, edge_norms, edge_numbers, edge_views
+import edge_backwards, edge_layers, edge_norms, edge_numbers, edge_parts, edge_random, edge_recurrent, edge_views
 from edge_values import *
 
 SHAPES = {
@@ -474,6 +474,9 @@ FAMILIES = (
     | edge_layers.FAMILIES
     | edge_norms.FAMILIES
     | edge_backwards.FAMILIES
+    | edge_parts.FAMILIES
+    | edge_random.FAMILIES
+    | edge_recurrent.FAMILIES
 )
 
 # Composed of others, and called as pointwise rows are.

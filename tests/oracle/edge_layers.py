@@ -348,6 +348,7 @@ for rank in (1, 2, 3):
         f"max_pool{rank}d": pools(rank),
         f"avg_pool{rank}d": pools(rank, *([None, 3, -1, 0] if rank > 1 else []), average=True),
         f"adaptive_avg_pool{rank}d": adaptive(rank),
+        f"adaptive_max_pool{rank}d": adaptive(rank),
         f"conv{rank}d": convolutions(rank),
         f"conv{rank}d.padding": convolutions(rank, words=True),
         "conv_transpose1d" if rank == 1 else f"conv_transpose{rank}d.input": convolutions(rank, transposed=True),
@@ -355,7 +356,22 @@ for rank in (1, 2, 3):
     if rank > 1:
         PER_RANK |= {f"_adaptive_avg_pool{rank}d": adaptive(rank)}
 
+
+
+def pads_of_modes():
+    """(self, pad, mode, value): constant, reflect, replicate, circular, and none."""
+    for mode in (0, 1, 2, 3, 4, -1):
+        for rank in (1, 2, 3):
+            for call in pads(rank)():
+                if mode < 4 or call.note.startswith("plain"):
+                    yield Call([*call.args, mode, None], {}, f"{call.note} {mode}")
+        for value in (0.0, 1.5, nan):
+            yield Call([one(F32, (1, 2, 3)), [1, 1], mode, value], {}, f"special value {value} {mode}")
+
+
 FAMILIES = PER_RANK | {
+    "_pad_enum": pads_of_modes,
+    "_pad_circular": lambda: chained(pads(1)(), pads(2)(), pads(3)()),
     "mm": products(MATRICES),
     "mv": products(VECTORS, lambda d: [rows(d), one(d, (3,), 2)]),
     "matmul": products(ANY),

@@ -394,6 +394,8 @@ for rank in (1, 2, 3):
     PER_RANK |= {
         f"upsample_nearest{rank}d": resampled(rank),
         f"upsample_nearest{rank}d.vec": resampled(rank, vector=True),
+        f"_upsample_nearest_exact{rank}d": resampled(rank),
+        f"_upsample_nearest_exact{rank}d.vec": resampled(rank, vector=True),
     }
 
 FAMILIES = PER_RANK | {
@@ -414,6 +416,13 @@ FAMILIES = PER_RANK | {
     "upsample_linear1d.vec": resampled(1, True, True),
     "upsample_bilinear2d": resampled(2, True),
     "upsample_bilinear2d.vec": resampled(2, True, True),
+    "upsample_trilinear3d": resampled(3, True),
+    "upsample_trilinear3d.vec": resampled(3, True, True),
+    "upsample_bicubic2d.vec": resampled(2, True, True),
+    "_upsample_bilinear2d_aa.vec": resampled(2, True, True),
+    "_upsample_bicubic2d_aa.vec": resampled(2, True, True),
+    "_upsample_lanczos2d_aa": resampled(2, True),
+    "_upsample_lanczos2d_aa.vec": resampled(2, True, True),
     "_cdist_forward": distances,
     "_pdist_forward": own_distances,
     "im2col": columns(),

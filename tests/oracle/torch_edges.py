@@ -139,7 +139,7 @@ def record_results(cf, case, func, args, kwargs, grad):
         a, kw = fresh((args, kwargs))
         flat_in = [x for x in tree_flatten((a, kw))[0] if isinstance(x, torch.Tensor)]
         out = func(*a, **kw)
-    outs = list(out) if isinstance(out, (list, tuple)) else [out]
+    outs = list(out) if isinstance(out, (list, tuple)) else [out] if func._schema.returns else []
     if edge_calls.is_random(func):
         case["random"] = True
     case["out"] = []

@@ -292,6 +292,8 @@ static const Case cases[] = {
     {OP__upsample_bilinear2d_aa_backward, ARGS(X, DIMS(5, 2), DIMS(1, 2, 3, 3), A_BOOL(true)), {S(ANY, 4, 1, 2, 5, 2)}},
     {OP__upsample_bicubic2d_aa, ARGS(X, DIMS(2, 2), A_BOOL(false)), {S(ANY, 4, 1, 2, 3, 4)}},
     {OP__upsample_bicubic2d_aa_backward, ARGS(X, DIMS(2, 2), DIMS(1, 2, 3, 4), A_BOOL(false)), {S(ANY, 4, 1, 2, 2, 2)}},
+    {OP__upsample_lanczos2d_aa, ARGS(X, DIMS(2, 2), A_BOOL(false)), {S(ANY, 4, 1, 2, 3, 4)}},
+    {OP__upsample_lanczos2d_aa_backward, ARGS(X, DIMS(2, 2), DIMS(1, 2, 3, 4), A_BOOL(false)), {S(ANY, 4, 1, 2, 2, 2)}},
     {OP_cat, ARGS(X, I(1)), {S(ANY, 2, 2, 3), S(ANY, 2, 2, 1), S(ANY, 2, 2, 2)}, .list = 3},
     {OP_constant_pad_nd, ARGS(X, DIMS(1, -1, 0, 2), F(3)), {S(ANY, 2, 2, 3)}},
     {OP_slice_scatter, ARGS(X, X, I(0), I(1), I(5), I(2)), {S(ANY, 2, 5, 2), S(ANY, 2, 2, 2)}},
