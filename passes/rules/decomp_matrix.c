@@ -93,7 +93,8 @@ static Val *scaled_by_power(Builder *b, Val *x, Val *n) {
 static Status exact_ldexp(Builder *b, const OpRow *row, const Arg *args, DType dtype, Val **outs) {
     Val *const n = E(b, clamp, V(in_dtype(b, args[1].val, DT_i64)), I(-3000), I(3000));
     Val *const x = in_dtype(b, in_dtype(b, args[0].val, dtype), DT_f64);
-    Val *const product = dtype == DT_f64 ? scaled_by_power(b, x, n) : times_two_to(b, x, E(b, clamp, V(n), I(-600), I(600)));
+    Val *const product =
+        dtype == DT_f64 ? scaled_by_power(b, x, n) : times_two_to(b, x, E(b, clamp, V(n), I(-600), I(600)));
     return done1(outs, in_layout_of(b, row, args, 0, in_dtype(b, product, dtype)));
 }
 

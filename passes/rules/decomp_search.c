@@ -26,7 +26,7 @@ typedef struct Sought {
     bool right;
 } Sought;
 
-/* Does the element before position `next` stand before x? NaN stands behind all numbers, and a NaN that is sought behind
+/* Does the element before position `next` stand before x? NaN stands behind all numbers, and one that is sought behind
  * those that are there. */
 static Val *stands_before(Builder *b, const Sought *s, Val *next) {
     Val *at = E(b, clamp_max, V(E(b, sub_Tensor, V(next), I(1))), I(sym_sub(b->env, s->size, 1)));

@@ -1,6 +1,7 @@
 /* decomp_smooth.c: one dim of an antialiased resampling: a result is the sum of the elements under a filter (a
- * triangle, Keys' cubic with a = -0.5, or Lanczos' of 3 lobes) as wide as results lie apart, its weights made to add up to 1 (PyTorch's
- * _compute_indices_min_size_weights_aa). How many elements are under it depends on the sizes, which are known here. */
+ * triangle, Keys' cubic with a = -0.5, or Lanczos' of 3 lobes) as wide as results lie apart, its weights made to add up
+ * to 1 (PyTorch's _compute_indices_min_size_weights_aa). How many elements are under it depends on the sizes, which are
+ * known here. */
 #include <math.h>
 
 #include "ir/op.h"

@@ -7,12 +7,11 @@
 
 /* What is searched in need not ascend: the steps are the same. */
 const Samples samples_searchsorted = {
-    .good =
-        LINES("x[7] x[4,5]", "x[7] x[4,5] right=true", "x[4,6] x[4,3] out_int32=true", "x[2,3,4] x[2,3,5] side='right'",
-              "x[1] x[]", "x[0] x[3]", "x[5] x[0]", "i64[6] x[3]", "x[4] f64[]", "x[4,1] x[4,2]", "x[3,4] x[3,2] sorter=i<4[3,4]"),
+    .good = LINES("x[7] x[4,5]", "x[7] x[4,5] right=true", "x[4,6] x[4,3] out_int32=true",
+                  "x[2,3,4] x[2,3,5] side='right'", "x[1] x[]", "x[0] x[3]", "x[5] x[0]", "i64[6] x[3]", "x[4] f64[]",
+                  "x[4,1] x[4,2]", "x[3,4] x[3,2] sorter=i<4[3,4]"),
     .bad = BAD({"x[] x[3]", ST_SHAPE, "sorted_sequence"}, {"x[2,3] x[3,2]", ST_SHAPE, "[3, 2]"},
-               {"x[3] x[3] side='up'", ST_ARGUMENT, "up"},
-               {"x[3] x[3] right=true side='left'", ST_ARGUMENT, "right"},
+               {"x[3] x[3] side='up'", ST_ARGUMENT, "up"}, {"x[3] x[3] right=true side='left'", ST_ARGUMENT, "right"},
                {"x[3] x[3] sorter=i<3[2]", ST_SHAPE, "sorter"}, {"m[3] m[3]", ST_DTYPE, "bool"}),
 };
 const Samples samples_searchsorted_number = {
@@ -20,7 +19,8 @@ const Samples samples_searchsorted_number = {
     .bad = BAD({"x[2,3] 1", ST_SHAPE, "1 dim"}),
 };
 const Samples samples_bucketize = {
-    .good = LINES("x[4,5] x[7]", "x[3] x[2] right=true", "x[] x[4] out_int32=true", "x[2] x[0]", "x[0,3] x[5]", "x[4] u8[6]"),
+    .good = LINES("x[4,5] x[7]", "x[3] x[2] right=true", "x[] x[4] out_int32=true", "x[2] x[0]", "x[0,3] x[5]",
+                  "x[4] u8[6]"),
     .bad = BAD({"x[3] x[2,2]", ST_SHAPE, "boundaries"}),
 };
 const Samples samples_number_bucketize = {
