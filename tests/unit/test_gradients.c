@@ -49,6 +49,8 @@ static const Case cases[] = {
     UNARY(abs, POSITIVE),
     UNARY(exp, ANY),
     UNARY(exp2, ANY),
+    UNARY(sinc, ANY),
+    UNARY(special_entr, POSITIVE),
     UNARY(expm1, ANY),
     UNARY(log, POSITIVE),
     UNARY(log2, POSITIVE),
