@@ -251,9 +251,7 @@ static void layout_add(Layout *l, const Meta *meta) {
 }
 
 void preserved_strides(SymEnv *env, const Meta *meta, int64_t *strides) {
-    if (meta_decide_contiguous(env, meta)) {
-        meta_contiguous_strides(env, meta->sizes, meta->rank, strides);
-    } else if (dense_non_overlapping(env, meta->sizes, meta->strides, meta->rank)) {
+    if (meta_decide_contiguous(env, meta) || dense_non_overlapping(env, meta->sizes, meta->strides, meta->rank)) {
         memcpy(strides, meta->strides, sizeof *strides * (size_t)meta->rank);
     } else {
         Layout l;

@@ -43,22 +43,28 @@ Status meta_loss_backward(MetaCall *call) {
     return elementwise_out(call, &e, dtype);
 }
 
-/* Row-major and of self's dtype, whatever the other operands are, as PyTorch makes room for it (zeros_like(self)). */
-Status meta_pair_backward(MetaCall *call) {
+/* The gradient takes self's dtype, whatever the other operands are. */
+static Status pair_gradient(MetaCall *call) {
     TRY(meta_loss_backward(call));
     const DType self = tensor_meta(call, 1)->dtype;
-    if (dtype_is_float(self)) call->out[0].dtype = self;
+    call->out[0].dtype = self;
+    if (dtype_is_float(self)) return ST_OK;
+    return meta_fail(call, ST_DTYPE, "self must be floating point, not %s", dtype_name(self));
+}
+
+/* Row-major, as PyTorch makes room for it (zeros_like(self)). */
+Status meta_pair_backward(MetaCall *call) {
+    TRY(pair_gradient(call));
     out_contiguous(call, &call->out[0]);
     return ST_OK;
 }
 
-/* Of self's dtype and layout, as PyTorch makes room for it (empty_like(self)). */
+/* Of self's layout, as PyTorch makes room for it (empty_like(self)). */
 Status meta_cross_entropy_backward(MetaCall *call) {
     const Meta *const self = tensor_meta(call, 1);
-    TRY(meta_loss_backward(call));
+    TRY(pair_gradient(call));
     const MetaOut *const out = &call->out[0];
     const bool whole = out->rank == self->rank && all_same(call->env, out->sizes, self->sizes, self->rank);
-    if (dtype_is_float(self->dtype)) call->out[0].dtype = self->dtype;
     if (whole) out_like(call, 0, self, call->out[0].dtype);
     return ST_OK;
 }

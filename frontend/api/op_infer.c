@@ -18,6 +18,7 @@ enum { MAX_TYPE = 512 };
 typedef struct Inference {
     sn_graph *graph;
     const char *op;
+    const sn_value *given;
     int inputs, arguments; /* arguments: given, those of an out form without the tensors that it writes */
 } Inference;
 
@@ -157,6 +158,17 @@ static const Meta *result_meta(const GVal *value) {
     return written < 0 ? value->base.meta : value->def->args[written].val->meta;
 }
 
+/* How far behind the argument's first element a result begins. An offset of as_strided counts from where the storage
+ * does, which for a described tensor is its first element. */
+static int64_t result_offset(const Inference *in, const GVal *value, int of) {
+    const OpRow *const row = value->def->row;
+    const Arg *const at = &value->def->args[row->n_params - 1];
+    if (sym_is(value->offset)) return -1;
+    const bool counted =
+        row == op_row(OP_ID(as_strided)) && at->kind == ARG_int && in->given[of].kind == SN_KIND_TENSOR;
+    return value->offset - (counted ? in->given[of].tensor->offset : 0);
+}
+
 static void infer_result(const Inference *in, const GVal *value, int64_t *numbers, const char *type, sn_inferred *out) {
     const int written = written_argument(value), alias = written < 0 ? value->alias : written;
     const Meta *const meta = result_meta(value);
@@ -168,9 +180,7 @@ static void infer_result(const Inference *in, const GVal *value, int64_t *number
                          .device = meta->device,
                          .rank = meta->rank,
                          .alias_of = of,
-                         .offset = of < 0 || written >= 0  ? 0
-                                   : sym_is(value->offset) ? -1
-                                                           : value->offset,
+                         .offset = of < 0 || written >= 0 ? 0 : result_offset(in, value, of),
                          .sizes = numbers,
                          .strides = numbers + meta->rank};
 }
@@ -243,7 +253,7 @@ sn_status sn_op_infer(const sn_op *op, const sn_value *in, int n_in, sn_inferred
     if (!op || !n_out || n_in < 0 || (n_in && !in))
         return (sn_status)error_raise(ST_ARGUMENT, "sn_op_infer: the op, the list of arguments or n_out is NULL");
     sn_graph *const graph = sn_graph_new("infer");
-    Inference inference = {.graph = graph, .op = sn_op_name(op)};
+    Inference inference = {.graph = graph, .op = sn_op_name(op), .given = in};
     const Status status = graph ? infer_op(&inference, in, n_in, out, n_out, assumed) : ST_MEMORY;
     sn_graph_free(graph);
     if (status != ST_OK) *n_out = 0;

@@ -15,8 +15,9 @@ typedef struct sn_inferred {
     sn_dtype dtype;
     sn_device device;
     int32_t rank;
-    /* The argument, by its place, whose memory it shows, and how many elements behind that one's first; -1: its own
-       memory. An offset that is an expression is -1. */
+    /* The argument, by its place, whose memory it shows, and how many elements behind that one's first (below 0 only
+       where as_strided goes back in a real tensor's storage); -1: its own memory. An offset that is an expression is
+       -1. */
     int32_t alias_of;
     int64_t offset;
     /* In elements; -1: an expression, which type has. */

@@ -24,7 +24,8 @@ Status decomp_prelu_kernel_backward(Builder *b, const OpRow *row, const Arg *arg
     if (!by_self || !by_weight) return error_pending();
     const Meta *const whole = meta_same_sizes(by_self->meta, by_weight->meta) ? NULL : by_self->meta;
     Val *const spread = whole ? E(b, expand, V(by_weight), A_INTS(whole->sizes, whole->rank)) : by_weight;
-    return decomp_done(outs, 2, (Val *const[]){by_self, spread});
+    Val *const each[2] = {in_layout_of(b, row, args, 0, by_self), in_layout_of(b, row, args, 1, spread)};
+    return decomp_done(outs, 2, each);
 }
 
 /* value s(gate): s for the value, value s(1 - s) for the gate, where s is that of -|gate|: the same, and 1 - s keeps

@@ -114,7 +114,8 @@ Status decomp_eye(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     Val *const rows = E(b, arange, args[0], I(DT_i64), A_NONE, *device);
     Val *const columns = E(b, arange, args[square ? 0 : 1], I(DT_i64), A_NONE, *device);
     Val *const at = E(b, eq_Tensor, V(columns), V(E(b, unsqueeze, V(rows), I(-1))));
-    return done1(outs, in_dtype(b, at, dtype->kind == ARG_int && dtype->i ? (DType)dtype->i : DT_f32));
+    Val *const ones = in_dtype(b, at, dtype->kind == ARG_int && dtype->i ? (DType)dtype->i : DT_f32);
+    return done1(outs, in_layout_of(b, row, args, 0, ones));
 }
 
 /* x as [before, ...middle, ] is permuted and takes its final sizes. */

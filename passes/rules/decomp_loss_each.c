@@ -22,10 +22,6 @@ static LossPair loss_pair(Builder *b, const Arg *self) {
     Val *const y = dtype_is_float(t) ? self[1].val : in_dtype(b, self[1].val, dtype);
     return (LossPair){widened(b, x), widened(b, y), dtype};
 }
-/* Of the gradient of self: self's own, whatever target's is. */
-static DType gradient_dtype(const LossPair *p, const Arg *self) {
-    return dtype_is_float(self->val->meta->dtype) ? self->val->meta->dtype : p->dtype;
-}
 static Val *pair_difference(Builder *b, const LossPair *p) { return E(b, sub_Tensor, V(p->self), V(p->target)); }
 
 static Status reduced_each(Builder *b, Val *each, const LossPair *p, const Arg *how, Val **outs) {
@@ -78,14 +74,14 @@ static Status times_share(Builder *b, const OpRow *row, const Arg *args, Val *sl
 }
 static Status by_slope(Builder *b, const OpRow *row, const Arg *args, const LossPair *p, Val *slope, Val **outs) {
     Val *const share = grad_share(b, &args[0], &args[1], &args[3]);
-    return times_share(b, row, args, slope, share, gradient_dtype(p, &args[1]), outs);
+    return times_share(b, row, args, slope, share, args[1].val->meta->dtype, outs);
 }
 /* (grad_output, self, target, reduction) */
 Status decomp_mse_loss_backward(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     const LossPair p = loss_pair(b, &args[1]);
     Val *const g = grad_share(b, &args[0], &args[1], &args[3]); /* twice a large z may be infinite */
     Val *const share = E(b, mul_Tensor, V(g), F(2));
-    return times_share(b, row, args, pair_difference(b, &p), share, gradient_dtype(&p, &args[1]), outs);
+    return times_share(b, row, args, pair_difference(b, &p), share, args[1].val->meta->dtype, outs);
 }
 Status decomp_huber_loss_backward(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     const LossPair p = loss_pair(b, &args[1]);
@@ -127,7 +123,7 @@ Status decomp_binary_cross_entropy_backward(Builder *b, const OpRow *row, const 
     Val *each = E(b, mul_Tensor, V(slope), V(g));
     Val *const weight = optional(&args[3]);
     if (weight) each = E(b, mul_Tensor, V(each), V(widened(b, weight)));
-    return done1(outs, in_layout_of(b, row, args, 0, in_dtype(b, each, gradient_dtype(&p, &args[1]))));
+    return done1(outs, in_layout_of(b, row, args, 0, in_dtype(b, each, args[1].val->meta->dtype)));
 }
 /* (1 - t) x - log_sigmoid(x) (1 + (pos_weight - 1) t), by steps that round as PyTorch's do */
 Status decomp_cross_entropy_logits(Builder *b, const OpRow *row, const Arg *args, Val **outs) {

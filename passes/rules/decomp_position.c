@@ -165,8 +165,11 @@ static Val *put_back(Builder *b, Val *written, const Merged *m, const Arg *self)
     for (int d = 0; d < m->rank; d++) back[m->order[d]] = d;
     Val *const apart = m->n_merged == 1 ? written : reshaped(b, written, m->parts, m->rank);
     Val *const placed = apart ? permuted(b, apart, back, m->rank) : NULL;
-    if (!placed || (placed == apart && self->val->meta->contiguous)) return placed;
-    return E(b, copy, V(E(b, clone, *self)), V(placed));
+    Val *const room = placed ? E(b, clone, *self) : NULL;
+    bool same = room != NULL;
+    for (int d = 0; same && d < m->rank; d++)
+        same = builder_identical(b, placed->meta->strides[d], room->meta->strides[d]);
+    return same || !room ? placed : E(b, copy, V(room), V(placed));
 }
 
 Status decomp_index_put(Builder *b, const OpRow *row, const Arg *args, Val **outs) {

@@ -64,6 +64,24 @@ START_TEST(tensors_and_texts_together) {
     const sn_scope scope = sn_scope_begin();
     sn_tensor *const x = sn_t(F32(1, 3, 4));
     expect(INFER("aten::relu", sn_val(x)), "f32[4,3]{1,4}", -1);
+    /* as_strided's offset counts from the storage's first element, whatever self's is */
+    sn_tensor *const behind = sn_slice(F32(1, 3, 4), 0, 1, 3, 1);
+    const sn_value places[] = {TYPE("[2]"), TYPE("[4]")};
+    expect(INFER("aten::as_strided", sn_val(behind), places[0], places[1], sn_int(1)), "f32[2]{4}", 0);
+    ck_assert_int_eq(said[0].offset, -3);
+    expect(INFER("aten::as_strided", sn_val(behind), places[0], places[1]), "f32[2]{4}", 0);
+    ck_assert_int_eq(said[0].offset, 0);
+    /* rows and columns of none or one: strides that say nothing stay as PyTorch 2.15 has them */
+    expect(INFER("aten::eye.m", sn_int(0), sn_int(1)), "f32[0,1]", -1);
+    expect(INFER("aten::clone", TYPE("f32[1,1,1,4]{1,1,1,1}")), "f32[1,1,1,4]{1,1,1,1}", -1);
+    expect(INFER("aten::einsum", sn_str("tanh"), TYPE("[f32[s0,1,1,1]]")), "f32[1,1,1,s0]{1,1,1,1}", -1);
+    ck_assert_int_eq(
+        INFER("aten::_prelu_kernel_backward", TYPE("f32[2,1]{1,2}"), TYPE("f32[2,1]{1,2}"), TYPE("f32[1]")), 2);
+    ck_assert(!strcmp(said[0].type, "f32[2,1]{1,2}") && !strcmp(said[1].type, "f32[2,1]{1,2}"));
+    ck_assert_int_eq(INFER("aten::binary_cross_entropy_backward", TYPE("f32[2]"), TYPE("i64[2]"), TYPE("i64[2]"),
+                           sn_none(), sn_int(1)),
+                     -1);
+    expect_error(SN_ERR_DTYPE, "self must be floating point, not i64");
     expect(INFER("aten::mm", TYPE("f32[s0,4]"), sn_val(x)), "f32[s0,3]", -1);
     sn_tensor *const list[] = {x, x};
     expect(INFER("aten::stack", sn_tensors_value((sn_tensors){list, 2}), sn_int(0)), "f32[2,4,3]", -1);
