@@ -239,7 +239,7 @@ Status decomp_native_dropout(Builder *b, const OpRow *row, const Arg *args, Val 
 /* rms_norm ------------------------------------------------------------------------------------ */
 
 /* (input, normalized_shape, weight, eps): in the compute type, rounded once */
-Status decomp_fused_rms_norm(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+static Status rms_norm_parts(Builder *b, const Arg *args, Val **outs) {
     const Meta *const input = args[0].val->meta;
     Val *const x = widened(b, args[0].val), *const weight = widened(b, optional(&args[2]));
     if (!x) return error_pending();
@@ -249,8 +249,13 @@ Status decomp_fused_rms_norm(Builder *b, const OpRow *row, const Arg *args, Val 
     Val *const rstd = E(b, rsqrt, V(E(b, add_Tensor, V(square), eps)));
     Val *y = E(b, mul_Tensor, V(x), V(rstd));
     if (weight) y = E(b, mul_Tensor, V(y), V(weight));
-    return decomp_done(outs, 2,
-                       (Val *const[]){made_contiguous(b, in_dtype(b, y, input->dtype)), made_contiguous(b, rstd)});
+    return decomp_done(outs, 2, (Val *const[]){in_dtype(b, y, input->dtype), made_contiguous(b, rstd)});
+}
+
+Status decomp_fused_rms_norm(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    TRY(rms_norm_parts(b, args, outs));
+    outs[0] = in_layout_of(b, row, args, 0, outs[0]);
+    return error_pending();
 }
 
 /* _fused_rms_norm takes a shape of numbers: of one with symbols it is the same parts. */
@@ -258,6 +263,6 @@ Status decomp_rms_norm(Builder *b, const OpRow *row, const Arg *args, Val **outs
     Val *both[2] = {0};
     bool open = false;
     for (int i = 0; i < args[1].n; i++) open |= sym_is(args[1].ints[i]);
-    TRY(open ? decomp_fused_rms_norm(b, row, args, both) : emit(b, OP__fused_rms_norm, args, 4, both));
+    TRY(open ? rms_norm_parts(b, args, both) : emit(b, OP__fused_rms_norm, args, 4, both));
     return done1(outs, in_layout_of(b, row, args, 0, both[0]));
 }

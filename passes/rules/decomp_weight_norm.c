@@ -57,7 +57,8 @@ Status decomp_weight_norm(Builder *b, const OpRow *row, const Arg *args, Val **o
     }
     Val *const v = made_contiguous(b, args[0].val), *const g = made_contiguous(b, args[1].val);
     if (!v || !g) return error_pending();
-    return done1(outs, E(b, mul_Tensor, V(v), V(E(b, div_Tensor, V(g), V(norms(b, v, dim))))));
+    Val *const scaled = E(b, mul_Tensor, V(v), V(E(b, div_Tensor, V(g), V(norms(b, v, dim)))));
+    return done1(outs, in_layout_of(b, row, args, 0, scaled));
 }
 
 /* (grad_w, saved_v, saved_g, saved_norms, dim): s = sum of grad_w v; of v g / norm (grad_w - v s / norm^2), of g
