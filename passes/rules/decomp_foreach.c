@@ -20,7 +20,7 @@ static Val *with_factor(Builder *b, const Arg *one, const OpRow *of, Val *factor
     Val *const by = widened(b, one[2].val);
     Val *const part = of->id == OP_addcmul ? E(b, mul_Tensor, V(scaled), V(by)) : E(b, div_Tensor, V(scaled), V(by));
     Val *const sum = in_dtype(b, E(b, add_Tensor, V(widened(b, one[0].val)), V(part)), dtype);
-    const Arg whole[4] = {one[0], one[1], one[2], F(1)};
+    const Arg whole[4] = {one[0], one[1], one[2], I(1)};
     return in_layout_of(b, of, whole, 0, sum);
 }
 
