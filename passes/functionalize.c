@@ -163,10 +163,16 @@ static Val *resized(Graph *graph, Val *value, const Meta *layout) {
     return E(&graph->builder, expand, V(value), A_INTS(layout->sizes, layout->rank));
 }
 
-/* `value` with dtype, sizes and, if `layout` is a whole storage's, strides of `layout`; a copy of what an
+/* On the device of what is written: a result of 0-dim CPU tensors alone is on the CPU. */
+static Val *on_device_of(Graph *graph, Val *value, const Meta *layout) {
+    if (!value || value->meta->device == layout->device) return value;
+    return E(&graph->builder, _to_copy, V(value), I(layout->dtype), A_NONE, I(layout->device));
+}
+
+/* `value` with device, dtype, sizes and, if `layout` is a whole storage's, strides of `layout`; a copy of what an
  * input's memory holds now (_unsafe_view.out), which a later write may change. */
 static Val *coerced(Graph *graph, Val *given, const Meta *layout, bool strides_too) {
-    Val *const value = resized(graph, given, layout);
+    Val *const value = on_device_of(graph, resized(graph, given, layout), layout);
     if (!value) return NULL;
     const bool same = strides_too ? meta_equal(value->meta, layout) : value->meta->dtype == layout->dtype;
     if (same && !(strides_too && is_seen_input(gval(value)))) return value;
