@@ -21,9 +21,12 @@ enum {
     THIN_ROWS = 24,        /* with at most so many rows, B is not packed whole */
     THIN_ROWS_SPREAD = 96, /* the same for a row-major B that can be walked in place */
     LINE_BYTES = 64,
-    SOON_K = 8,     /* k in which a tile asks for one line of the next panel: 32 tiles ask for all of it */
-    OFFSET_K = 128, /* k that rows of A in L1 are walked by, where B is read by offsets */
-    CHUNK_K = 4096  /* of the canonical order */
+    SOON_K = 8,         /* k in which a tile asks for one line of the next panel: 32 tiles ask for all of it */
+    TURNED_ROWS = 8,    /* at most so many rows read a B of contiguous columns once, by squares in registers */
+    TURNED_MOST = 2,    /* squares at once */
+    TURNED_AHEAD = 256, /* bytes of a column that are asked for ahead */
+    OFFSET_K = 128,     /* k that rows of A in L1 are walked by, where B is read by offsets */
+    CHUNK_K = 4096      /* of the canonical order */
 };
 
 typedef struct GemmBlocking {

@@ -125,6 +125,53 @@ static void N(pack_panel)(const GemmCall *call, const char *from, int64_t k, int
     }
 }
 
+/* Tiles of a B whose columns are contiguous in k, read once: squares of it turn in registers, k by k in ascending order
+ * for each of `rows`. */
+INLINE void N(turned_step)(int rows, const V square[WIDTH], V *acc, const E *a, int64_t a_ld) {
+    UNROLL for (int q = 0; q < WIDTH; q++) UNROLL for (int i = 0; i < rows; i++) acc[i] =
+        N(mac)((V)a[i * a_ld + q], square[q], acc[i]);
+}
+
+INLINE void N(turned_tile)(int rows, int squares, int64_t k, const E *a, int64_t a_ld, const E *b, int64_t b_ld, E *c,
+                           int64_t ld, bool carried) {
+    V acc[TURNED_MOST][TURNED_ROWS];
+    UNROLL for (int g = 0; g < squares; g++) UNROLL for (int i = 0; i < rows; i++) acc[g][i] =
+        carried ? N(fetch)(c + i * ld + g * WIDTH) : (V)0;
+    int64_t p = 0;
+    for (; p + WIDTH <= k; p += WIDTH) UNROLL for (int g = 0; g < squares; g++) {
+            const E *const from = b + g * WIDTH * b_ld + p;
+            V square[WIDTH];
+            UNROLL for (int i = 0; i < WIDTH; i++) {
+                square[i] = N(fetch)(from + i * b_ld);
+                __builtin_prefetch(from + i * b_ld + TURNED_AHEAD / (int)sizeof(E));
+            }
+            PASTE(TRANSPOSE_, WIDTH)(square, WIDTH) N(turned_step)(rows, square, acc[g], a + p, a_ld);
+        }
+    for (; p < k; p++) UNROLL for (int g = 0; g < squares; g++) {
+            V row;
+            UNROLL for (int i = 0; i < WIDTH; i++) row[i] = b[(g * WIDTH + i) * b_ld + p];
+            UNROLL for (int i = 0; i < rows; i++) acc[g][i] = N(mac)((V)a[i * a_ld + p], row, acc[g][i]);
+        }
+    UNROLL for (int g = 0; g < squares; g++) UNROLL for (int i = 0; i < rows; i++)
+        memcpy(c + i * ld + g * WIDTH, &acc[g][i], sizeof(V));
+}
+
+#define TURNED_ARGS                                                                                                    \
+    int64_t columns, int64_t k, const E *a, int64_t a_ld, const E *b, int64_t b_ld, E *c, int64_t ld, bool carried
+/* As many squares at once as keep the chains of few rows going. */
+#define TURNED(r)                                                                                                      \
+    static __attribute__((noinline)) void N(turned_##r)(TURNED_ARGS) {                                                 \
+        enum { SQUARES = (r) < 2 ? TURNED_MOST : 1 };                                                                  \
+        int64_t j = 0;                                                                                                 \
+        for (; j + SQUARES * WIDTH <= columns; j += SQUARES * WIDTH)                                                   \
+            N(turned_tile)(r, SQUARES, k, a, a_ld, b + j * b_ld, b_ld, c + j, ld, carried);                            \
+        for (; j < columns; j += WIDTH) N(turned_tile)(r, 1, k, a, a_ld, b + j * b_ld, b_ld, c + j, ld, carried);      \
+    }
+TURNED(1)
+TURNED(2) TURNED(3) TURNED(4) TURNED(5) TURNED(6) TURNED(7)
+    TURNED(8) static void (*const N(turned)[TURNED_ROWS])(TURNED_ARGS) = {
+        N(turned_1), N(turned_2), N(turned_3), N(turned_4), N(turned_5), N(turned_6), N(turned_7), N(turned_8)};
+
 /* Rows of A, k contiguous in each. `from` is A[i0, 0]. */
 static void N(pack_a)(const GemmCall *call, const char *from, int64_t rows, int64_t ld, E *to) {
     const int64_t bytes = element_bytes[call->dtype];
@@ -170,9 +217,16 @@ static bool N(in_place)(const N(Panel) * p) {
     return call->b_col == 1 && native && p->columns == p->plan->panel && (p->rows <= TILE_ROWS || !N(crowded)(call));
 }
 
+/* B's columns are contiguous in k, and each square of it serves all rows at once. */
+static bool N(is_turned)(const N(Panel) * p) {
+    const GemmCall *const call = p->call;
+    return !p->packed && call->b_row == 1 && call->b_col != 1 && (size_t)element_bytes[call->dtype] == sizeof(E) &&
+           p->rows <= TURNED_ROWS && p->columns % WIDTH == 0;
+}
+
 /* k that is walked at once: packing on the way stays in L1, but long streams help where sets are crowded. */
 static int64_t N(block_k)(const N(Panel) * p) {
-    return p->packed || N(in_place)(p) || N(crowded)(p->call) ? BLOCK_K : THIN_K;
+    return p->packed || N(in_place)(p) || N(is_turned)(p) || N(crowded)(p->call) ? BLOCK_K : THIN_K;
 }
 
 /* The block of B that starts at k0: packed, in place, or packed now. */
@@ -182,8 +236,8 @@ static const E *N(b_block)(const N(Panel) * p, int64_t k0, int64_t k, int64_t *s
     const GemmCall *const call = p->call;
     const int64_t bytes = element_bytes[call->dtype];
     const char *const from = p->b + k0 * call->b_row * bytes;
-    if (N(in_place)(p)) {
-        *step = call->b_row;
+    if (N(in_place)(p) || N(is_turned)(p)) {
+        *step = N(is_turned)(p) ? call->b_col : call->b_row;
         return (const E *)from;
     }
     N(pack_panel)(call, from, k, p->columns, p->plan->panel, p->scratch);
@@ -236,7 +290,8 @@ static void N(add_part)(const N(Panel) * p, int64_t first, int64_t rows) {
 /* k from `from` up to `until`: one block of packed panels, or all of it. */
 static void N(panel)(const N(Panel) * p, int64_t from, int64_t until) {
     const int64_t k = p->call->k, block = N(block_k)(p);
-    const int64_t tiles = ceil_div(p->rows, TILE_ROWS);
+    const bool turned = N(is_turned)(p);
+    const int64_t tiles = turned ? 1 : ceil_div(p->rows, TILE_ROWS);
     int64_t k0 = from;
     do {
         const int64_t now = min_i64(block, until - k0), end = k0 + now;
@@ -248,9 +303,13 @@ static void N(panel)(const N(Panel) * p, int64_t from, int64_t until) {
             const int64_t i = p->rows * t / tiles, rows = p->rows * (t + 1) / tiles - i;
             const int64_t ld = first_chunk ? p->ld : p->plan->panel;
             E *const acc = (first_chunk ? p->total : p->part) + i * ld;
-            N(tile_row)
-            (rows, p->columns, now, p->a + i * p->a_ld + k0, p->a_ld, b, step, acc, ld, k0 % CHUNK_K != 0,
-             soon + t * (now / SOON_K) * LINE_BYTES);
+            const E *const a = p->a + i * p->a_ld + k0;
+            const bool carried = k0 % CHUNK_K != 0;
+            if (turned)
+                N(turned)[rows - 1](p->columns, now, a, p->a_ld, b, step, acc, ld, carried);
+            else
+                N(tile_row)
+            (rows, p->columns, now, a, p->a_ld, b, step, acc, ld, carried, soon + t * (now / SOON_K) * LINE_BYTES);
             if (!first_chunk && (last || end % CHUNK_K == 0)) N(add_part)(p, i, rows);
             if (last && !p->direct && !p->plan->transposed) N(finish)(p, i, rows);
         }
@@ -364,6 +423,8 @@ static void N(run)(const GemmCall *call, const GemmBlocking *plan) {
 #undef E
 #undef V
 #undef TILE_ARGS
+#undef TURNED_ARGS
+#undef TURNED
 #undef TILE
 #undef TILES
 #undef NAMES

@@ -1,5 +1,6 @@
-/* cpu_gemm.c: see cpu_gemm.h. Each output element is one chain over k, so any split of the rows
- * gives the same bits [semantics B2, B7]; rows are split in multiples of the largest tile's. */
+/* cpu_gemm.c: see cpu_gemm.h. Each output element is one chain over k, so any split
+ * gives the same bits [semantics B2, B7]: many rows in multiples of the largest tile's, few of them (which read B once)
+ * by batches or by columns. */
 #include "runtime/cpu/cpu_gemm.h"
 
 #include "runtime/base/log.h"
@@ -10,20 +11,53 @@
 #include "runtime/device/alloc_cpu.h"
 #include "runtime/core/pool.h"
 
-enum { TILE_ROWS = 6, PARTS_PER_THREAD = 2, FEW_BYTES = 8 << 10 };
-static const double PART_FLOPS = 1e6; /* below this a part is not worth a thread */
+enum { TILE_ROWS = 6, PARTS_PER_THREAD = 2, FEW_BYTES = 8 << 10, PANEL_COLUMNS = 64 };
+enum { FEW_ROWS = 24, READ_ROWS = 8 }; /* to read B costs as much as so many rows of work */
+static const double PART_FLOPS = 1e6;  /* below this a part is not worth a thread */
 
 typedef struct GemmTasks {
     GemmCall call;
+    int64_t columns, batches; /* of a part; its rows are call.part_rows */
+    int column_parts, row_parts;
     size_t workspace; /* bytes for each */
     _Atomic bool no_memory;
 } GemmTasks;
 
+/* Tiles of a part as the whole product's. */
+typedef struct PartTile {
+    const GemmCall *whole;
+    int64_t batch, column;
+} PartTile;
+
+static void pass_part_tile(void *context, const GemmTile *tile) {
+    const PartTile *const part = context;
+    GemmTile moved = *tile;
+    moved.batch += part->batch, moved.column += part->column;
+    part->whole->tile(part->whole->context, &moved);
+}
+
+/* Part i: batches, rows of them, columns of these. */
+static GemmCall part_call(const GemmTasks *parts, int i, PartTile *tile) {
+    GemmCall call = parts->call;
+    const int column = i % parts->column_parts, row = i / parts->column_parts % parts->row_parts;
+    const int64_t bytes = dtype_bytes(call.dtype);
+    *tile = (PartTile){&parts->call, parts->batches * (i / parts->column_parts / parts->row_parts),
+                       parts->columns * column};
+    call.row_begin = call.part_rows * row;
+    call.row_end = min_i64(call.row_begin + call.part_rows, call.m);
+    call.n = min_i64(parts->columns, call.n - tile->column);
+    call.batch = min_i64(parts->batches, call.batch - tile->batch);
+    call.a = (const char *)call.a + tile->batch * call.a_batch * bytes;
+    call.b = (const char *)call.b + (tile->batch * call.b_batch + tile->column * call.b_col) * bytes;
+    if (call.c) call.c = (char *)call.c + (tile->batch * call.c_batch + tile->column * call.c_col) * bytes;
+    if (call.tile && (tile->batch || tile->column)) call.tile = pass_part_tile, call.context = tile;
+    return call;
+}
+
 static void run_part(void *context, int i) {
     GemmTasks *const parts = context;
-    GemmCall call = parts->call;
-    call.row_begin = call.part_rows * i;
-    call.row_end = min_i64(call.row_begin + call.part_rows, call.m);
+    PartTile tile;
+    GemmCall call = part_call(parts, i, &tile);
     char few[FEW_BYTES] __attribute__((aligned(64))); /* spares tiny products the allocator */
     const bool fits = parts->workspace <= sizeof few;
     call.workspace = fits ? few : cpu_alloc(parts->workspace);
@@ -35,29 +69,46 @@ static void run_part(void *context, int i) {
     if (!fits) cpu_free(call.workspace, parts->workspace);
 }
 
-static int64_t rows_of_part(const GemmCall *call) {
-    const double flops = 2.0 * (double)call->m * (double)call->n * (double)call->k * (double)call->batch;
+static int64_t parts_wanted(const GemmCall *call, int64_t rows) {
+    const double flops = 2.0 * (double)rows * (double)call->n * (double)call->k * (double)call->batch;
     const int64_t most = double_to_i64(flops / PART_FLOPS);
-    if (most < 2 || call->m <= TILE_ROWS || pool_threads() == 1) return call->m;
-    return round_up(ceil_div(call->m, min_i64(most, PARTS_PER_THREAD * pool_threads())), TILE_ROWS);
+    return pool_threads() == 1 ? 1 : min_i64(most, PARTS_PER_THREAD * pool_threads());
+}
+
+/* Parts of few rows read B once, all together. */
+static void split(GemmTasks *parts) {
+    GemmCall *const call = &parts->call;
+    const bool few = call->m <= FEW_ROWS;
+    const int64_t most = parts_wanted(call, few ? max_i64(call->m, READ_ROWS) : call->m);
+    if (most < 2) return;
+    if (!few)
+        call->part_rows = round_up(ceil_div(call->m, most), TILE_ROWS);
+    else if (call->batch >= most)
+        parts->batches = ceil_div(call->batch, most);
+    else
+        parts->columns = round_up(ceil_div(call->n, most), PANEL_COLUMNS);
 }
 
 Status gemm_run(const GemmCall *call) {
     if (!call->m || !call->n || !call->batch) return ST_OK;
     LOG(dispatch, INFO, "product %s: gemm of %s: M=%lld N=%lld K=%lld batches=%lld", dtype_name(call->dtype),
         isa_name(isa_used()), (long long)call->m, (long long)call->n, (long long)call->k, (long long)call->batch);
-    GemmTasks parts = {.call = *call};
-    parts.call.part_rows = rows_of_part(call);
-    const int n = (int)ceil_div(call->m, parts.call.part_rows);
-    const size_t packed_bytes = n > 1 && call->batch == 1 && call->k ? gemm_packed_bytes(call) : 0;
+    GemmTasks parts = {.call = *call, .columns = call->n, .batches = call->batch};
+    parts.call.part_rows = call->m;
+    split(&parts);
+    parts.row_parts = (int)ceil_div(call->m, parts.call.part_rows);
+    parts.column_parts = (int)ceil_div(call->n, parts.columns);
+    const size_t packed_bytes = parts.row_parts > 1 && call->batch == 1 && call->k ? gemm_packed_bytes(call) : 0;
     void *packed = NULL;
     if (packed_bytes) {
         if (!(packed = cpu_alloc(packed_bytes))) return ST_MEMORY;
         gemm_pack_b(call, packed);
         parts.call.packed_b = packed;
     }
-    parts.workspace = gemm_workspace(&parts.call);
-    pool_run(n, run_part, &parts);
+    GemmCall largest = parts.call;
+    largest.n = parts.columns, largest.batch = parts.batches;
+    parts.workspace = gemm_workspace(&largest);
+    pool_run(parts.column_parts * parts.row_parts * (int)ceil_div(call->batch, parts.batches), run_part, &parts);
     cpu_free(packed, packed_bytes);
     return parts.no_memory
                ? error_raise(ST_MEMORY, "out of memory for a product's workspace of %zu bytes", parts.workspace)

@@ -217,6 +217,19 @@ START_TEST(long_chains_are_cut_at_4096) {
 }
 END_TEST
 
+/* Few rows, and columns of B contiguous in k: squares turn in registers, one or two at once, and what a square leaves. */
+START_TEST(few_rows_turn_squares_of_b) {
+    static const int64_t columns[] = {16, 48, 112, 71}, ks[] = {1, 15, 16, 50, 4133};
+    static const DType dtypes[] = {DT_f32, DT_f64, DT_i32, DT_i64};
+    for (int n = 0; n < COUNT_OF(columns); n++)
+        for (int k = 0; k < COUNT_OF(ks); k++) check_case(DT_f32, 1 + k % 2, _i + 1, columns[n], ks[k], &layouts[1]);
+    for (int i = 0; i < COUNT_OF(dtypes); i++) {
+        check_case(dtypes[i], 2, _i + 1, 96, 37, &layouts[3]);
+        check_case(dtypes[i], 1, _i + 1, 40, 1050, &layouts[1]);
+    }
+}
+END_TEST
+
 /* At every level, around the sides of its squares; what lies behind a row stays. */
 START_TEST(a_transpose_moves_each_element) {
     enum { SIDE = 37, LD = SIDE + 3 };
@@ -294,8 +307,8 @@ static void bench_shape(int64_t m, int64_t n, int64_t k, DType dtype, const Layo
 static int bench(void) {
     static const int64_t shapes[][3] = {{1024, 1024, 1024}, {1024, 3072, 768}, {256, 768, 3072}, {64, 768, 768},
                                         {16, 4096, 4096},   {64, 4096, 1024},  {16, 768, 768},   {8, 3072, 768},
-                                        {4, 3072, 768},     {1, 3072, 768},    {1, 768, 3072},   {64, 64, 64},
-                                        {16, 16, 16},       {4, 4, 4}};
+                                        {4, 3072, 768},     {2, 768, 3072},    {1, 3072, 768},   {1, 768, 3072},
+                                        {1, 768, 768},      {64, 64, 64},      {16, 16, 16},     {4, 4, 4}};
     for (int level = ISA_v3; level < levels(); level++) {
         isa_force(level);
         printf("%s: probe %.1f GFLOP/s, %.1f GB/s\n", isa_name((Isa)level), probe_fma_gflops(), probe_bandwidth_gbs());
@@ -317,6 +330,7 @@ int main(void) {
     tcase_add_test(tests, the_last_part_follows_the_plan_of_all);
     tcase_add_loop_test(tests, every_dtype_gives_the_chain, 0, 7);
     tcase_add_loop_test(tests, long_chains_are_cut_at_4096, 0, 4);
+    tcase_add_loop_test(tests, few_rows_turn_squares_of_b, 0, 9);
     tcase_add_test(tests, a_transpose_moves_each_element);
     return suite_run("kernels_gemm", tests);
 }

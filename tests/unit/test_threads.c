@@ -263,10 +263,11 @@ typedef struct Pooled {
 } Pooled;
 
 /* Rows of 300 in two to eight parts leave a last one that alone would be blocked in another way. */
-static const Pooled pooled[] = {{large, 2, {700, 300}, {300, 513}},
-                                {scores, 3, {3, 300, 300}, {3, 400, 300}},
-                                {scores, 3, {2, 97, 200}, {2, 1100, 200}},
-                                {scores, 3, {12, 197, 64}, {12, 197, 64}}};
+static const Pooled pooled[] = {{large, 2, {700, 300}, {300, 513}},        {scores, 3, {3, 300, 300}, {3, 400, 300}},
+                                {scores, 3, {2, 97, 200}, {2, 1100, 200}}, {scores, 3, {12, 197, 64}, {12, 197, 64}},
+                                {scores, 3, {1, 1, 768}, {1, 1100, 768}}, /* few rows: parts are columns, or batches */
+                                {scores, 3, {2, 7, 300}, {2, 1100, 300}},  {scores, 3, {13, 5, 640}, {13, 197, 640}},
+                                {large, 2, {3, 300}, {300, 2500}}};
 enum { POOLED = sizeof pooled / sizeof *pooled };
 
 /* All results of eager and of a compiled call, with so many threads in the pool. */
