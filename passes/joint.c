@@ -372,7 +372,9 @@ static const Meta *seed_meta(Graph *graph, const JointSpec *spec, int output) {
 }
 
 /* A sum's memory is its own too: that of an input may name an element twice. */
-static const Meta *sum_meta(Graph *graph, const Meta *input) {
+static const Meta *sum_meta(Graph *graph, const JointSpec *spec, int i) {
+    const Meta *const input = graph->inputs.at[i]->base.meta;
+    if (spec->sum_meta && spec->sum_meta[i]) return spec->sum_meta[i];
     int64_t strides[MAX_RANK];
     preserved_strides(graph->env, input, strides);
     return meta_new(graph->arena, graph->env, input->dtype, input->device, input->sizes, strides, input->rank);
@@ -399,8 +401,7 @@ static Status find_ends(Graph *graph, const JointSpec *spec, GradientEnds *ends)
         if (!spec->want[i]) continue;
         VEC_PUSH(arena, &ends->leaves, &input->base);
         if (!spec->partial || !spec->partial[i]) continue;
-        TRY(add_root(graph, ends, input, arena_printf(arena, "sum_%s", input->name),
-                     sum_meta(graph, input->base.meta)));
+        TRY(add_root(graph, ends, input, arena_printf(arena, "sum_%s", input->name), sum_meta(graph, spec, i)));
     }
     for (int i = 0; i < graph->n_forward_outputs; i++)
         if (spec->grad_defined[i])

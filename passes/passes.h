@@ -65,6 +65,7 @@ typedef struct JointSpec {
     const bool *grad_defined; /* by output: it has a gradient */
     const bool *partial;      /* by input: a partial sum of its gradient is passed in and continued (G1); NULL: none */
     const Meta *const *grad_meta; /* by output: of its gradient; NULL: as the output */
+    const Meta *const *sum_meta;  /* by input: of its partial sum; NULL: as the input */
 } JointSpec;
 /* Appends to a functional graph the sn::gradients node that the pass `joint` expands: one more input per partial sum
  * and per defined gradient; the gradients of wanted inputs are outputs after the forward's, as their rules make them,

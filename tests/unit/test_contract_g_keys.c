@@ -193,6 +193,55 @@ START_TEST(g1_a_key_of_symbolic_sizes_is_compiled_once) {
 }
 END_TEST
 
+static sn_status square_and_sine(sn_frame *f) { return sn_out(f, 0, sn_mul(sn_in(f, 0), sn_sin(sn_in(f, 0)))); }
+
+/* What a segment passes on is laid out as eager's: as its rule makes it of the gradient that comes, whose layout is of
+ * symbolic sizes too. So are sums that go on. */
+static sn_tensor *of_rows(int64_t rows, int layout) {
+    switch (layout) {
+    case 0:
+        return F32(8, rows, 6);
+    case 1:
+        return sn_t(F32(8, 6, rows));
+    case 2:
+        return sn_expand(F32(8, 1, 6), SN_INTS(rows, 6));
+    default:
+        return sn_slice(F32(8, rows, 13), 1, 1, 13, 2);
+    }
+}
+
+static sn_tensor *passed_on(sn_function *fn, int64_t rows, int layout, int of_sum) {
+    sn_tensor *const inner = sn_neg(LEAF(7, rows, 6)), *const y = SN_CALL(fn, inner);
+    sn_tensor *const roots[] = {y, sn_abs(inner)}, *const grads[] = {of_rows(rows, layout), of_rows(rows, of_sum)};
+    const int n = of_sum < 0 ? 1 : 2;
+    sn_tensor *got;
+    ck_assert_msg(sn_gradients((sn_tensors){roots, n}, SN_TENSORS(inner), (sn_tensors){grads, n}, 0, &got) == SN_OK,
+                  "%s", sn_error_take()->message);
+    return got;
+}
+
+static void expect_passed_on_alike(sn_dynamic dynamic, int64_t most_rows) {
+    static const int layouts[][2] = {{0, -1}, {1, -1}, {2, -1}, {3, -1}, {1, 0}, {1, 1}, {2, 1}, {3, 3}};
+    const Twin twin = twin_new(square_and_sine, NULL, NULL, SN_COMPILE_OPTIONS(.dynamic = dynamic));
+    for (int64_t rows = 2; rows <= most_rows; rows++)
+        for (int i = 0; i < 8; i++) {
+            sn_tensor *const want = passed_on(twin.eager, rows, layouts[i][0], layouts[i][1]);
+            sn_tensor *const got = passed_on(twin.fast, rows, layouts[i][0], layouts[i][1]);
+            ck_assert_msg(same_bits(got, want), "%d rows, layouts %d", (int)rows, i);
+            for (int d = 0; d < 2; d++)
+                ck_assert_msg(sn_strides(got).data[d] == sn_strides(want).data[d], "%d rows, layouts %d: strides",
+                              (int)rows, i);
+        }
+    EXPECT_KEYS(twin.fast, 7, 7); /* the usual backward serves the first */
+    twin_free(twin);
+}
+
+START_TEST(g1_gradients_are_laid_out_as_eagers) {
+    expect_passed_on_alike(SN_DYNAMIC_NEVER, 2);
+    expect_passed_on_alike(SN_DYNAMIC_ALWAYS, 9);
+}
+END_TEST
+
 /* What a rule decides of a size is the key's guard, not the forward's. */
 static sn_status two_sums(sn_frame *f) {
     sn_tensor *const x = sn_in(f, 0), *const w = sn_in(f, 1);
@@ -403,8 +452,6 @@ static sn_tensor *laid_out_as(int i) {
     if (i >= 12) return sn_slice(sn_slice(g, 1, i - 12, i - 8, 1), 0, 0, 6, 1);
     return sn_as_strided(i == 10 ? F32(33, 300) : from, SN_INTS(6, 4), SN_INTS(steps[i], others[i]), 0);
 }
-
-static sn_status square_and_sine(sn_frame *f) { return sn_out(f, 0, sn_mul(sn_in(f, 0), sn_sin(sn_in(f, 0)))); }
 
 /* Beyond the bound of keys a gradient of another layout runs as eager's nodes do: code made for strides of 0 cannot
  * take a dense one. */
@@ -705,6 +752,7 @@ int main(void) {
         g1_keys_are_bounded,
         g1_beyond_the_keys_every_layout_of_a_gradient_is_served,
         g1_a_key_of_symbolic_sizes_is_compiled_once,
+        g1_gradients_are_laid_out_as_eagers,
         g1_sizes_that_a_key_decides_are_its_own_guards,
         g3_what_eager_does_not_hold_may_be_written,
         g3_what_another_tensor_holds_may_be_written,

@@ -132,39 +132,17 @@ static void free_used(TrainingLaunch *l) {
 
 /* Backward ------------------------------------------------------------------------------------ */
 
-/* The gradient in the layout that the backward was compiled for; bits do not change. */
-static sn_tensor *laid_out(sn_tensor *grad, const Meta *want) {
-    const Meta *const meta = grad->base.meta;
-    if (!want) return NULL;
-    if (meta_same_sizes(meta, want) && !memcmp(meta->strides, want->strides, sizeof(int64_t) * (size_t)want->rank))
-        return grad;
-    sn_tensor *const copy = tensor_new(want);
-    if (!copy) return NULL;
-    const Arg args[] = {A_VAL(&copy->base), A_VAL(&grad->base), A_BOOL(false)};
-    sn_tensor *out;
-    __attribute__((cleanup(context_leave), unused)) const ContextSaved saved =
-        context_enter(state_get(), CONTEXT_parts);
-    return dispatch(OP_ROW(copy), FORM_inplace, args, NULL, &out) == ST_OK ? out : NULL;
-}
-
 enum { FEW_TENSORS = 64 };
 
-static Status gather(const TrainingLaunch *l, const BackwardSpecialization *c, const TapeBackward *call,
-                     sn_tensor **to) {
+/* Gradients and sums are laid out as the code wants them: that is of its signature. */
+static void gather(const TrainingLaunch *l, const BackwardSpecialization *c, const TapeBackward *call, sn_tensor **to) {
     const Training *const t = l->training;
     int n = 0;
     for (int i = 0; i < c->n_saved; i++) to[n++] = l->saved[c->saved ? c->saved[i] : i].tensor;
-    for (int i = 0; i < t->n_inputs; i++) {
-        if (!c->partial[i]) continue;
-        to[n] = laid_out(call->partial[i], training_meta(c->env, c->sums[i], l->symbols));
-        if (!to[n++]) return error_pending();
-    }
-    for (int i = 0; i < t->n_user; i++) {
-        if (!c->defined[i]) continue;
-        to[n] = laid_out(call->grad_out[i], training_meta(c->env, c->metas[i], l->symbols));
-        if (!to[n++]) return error_pending();
-    }
-    return ST_OK;
+    for (int i = 0; i < t->n_inputs; i++)
+        if (c->partial[i]) to[n++] = call->partial[i];
+    for (int i = 0; i < t->n_user; i++)
+        if (c->defined[i]) to[n++] = call->grad_out[i];
 }
 
 /* What no later backward reads goes with the last step that reads it; what none reads, at once. */
@@ -184,7 +162,7 @@ static Status run_case(TrainingLaunch *l, const BackwardSpecialization *c, TapeB
                        sn_tensor **owned, sn_tensor **outs) {
     const Training *const t = l->training;
     if (!inputs || !owned || !outs) return ST_MEMORY;
-    TRY(gather(l, c, call, inputs));
+    gather(l, c, call, inputs);
     const bool lets_go = !call->retain && !executable_is_foreign(c->run);
     if (lets_go) hand_over(l, c, owned, c->n_saved + t->n_inputs + t->n_user);
     TRY(lets_go ? execute_last(c->run, inputs, owned, l->symbols, l->floats, outs)

@@ -283,7 +283,7 @@ bool *tape_table_ran(const Training *t, Arena *arena, const BackwardSpecializati
     SymEnv *const env = trial ? trial_env(p, trial, symbols) : NULL;
     JointSpec spec;
     const bool known = env && training_specialization_spec(t, c, trial, &spec) == ST_OK;
-    spec.grad_meta = NULL;
+    spec.grad_meta = spec.sum_meta = NULL;
     bool *const ran = tape_table_by_step(p, arena, known ? joint_ran(p->functional, trial, env, &spec) : NULL);
     arena_free(trial);
     return ran;

@@ -1,6 +1,6 @@
 /* training_specialize.c: the compiled backward of a call [semantics G1]. A specialization has a signature: which output
- * gradients are defined and how they are laid out, which partial sums are continued and which
- * gradients are wanted. The first specialization is the default one, whose backward the partition of the forward gave;
+ * gradients are defined, which partial sums are continued, how both are laid out, and which
+ * gradients are wanted. The layouts count since what rules make of a gradient is laid out as that is. The first specialization is the default one, whose backward the partition of the forward gave;
  * those of other signatures are made when they are first needed, from the same saved values, up to a bound. What the
  * rules of a later specialization decide of symbolic sizes are guards of its own, in a copy of the variant's symbols:
  * the variant is in use. A specialization that has no code (beyond the bound, or because compiling failed) expands into
@@ -32,8 +32,9 @@ static const Meta *layout_of(const sn_tensor *grad) {
     return meta_intern(meta->dtype, meta->device, meta->sizes, meta->strides, meta->rank, false);
 }
 
-static bool has_layout(const SymEnv *env, const Meta *want, const int64_t *symbols, const sn_tensor *grad) {
-    return training_meta(env, want, symbols) == layout_of(grad);
+static bool has_layout(const BackwardSpecialization *c, const Meta *want, const int64_t *symbols,
+                       const sn_tensor *grad) {
+    return training_meta(c->env, want, symbols) == layout_of(grad);
 }
 
 static bool guards_hold(const BackwardSpecialization *c, const int64_t *symbols) {
@@ -42,17 +43,18 @@ static bool guards_hold(const BackwardSpecialization *c, const int64_t *symbols)
     return true;
 }
 
-/* exact: down to the layout of the gradients. */
+/* exact: down to the layouts of the gradients and sums. */
 static bool signature_fits(const BackwardSpecialization *c, const Training *t, const int64_t *symbols,
                            const TapeBackward *call, bool exact) {
     for (int i = 0; i < t->n_inputs; i++) {
         const bool needs = t->want[i] && call->needs[i];
         if (needs != c->needs[i] || (needs && call->partial && call->partial[i]) != c->partial[i]) return false;
+        if (exact && c->partial[i] && !has_layout(c, c->sums[i], symbols, call->partial[i])) return false;
     }
     for (int i = 0; i < t->n_user; i++) {
         const bool defined = t->out_tracked[i] && call->grad_out[i];
         if (defined != c->defined[i]) return false;
-        if (exact && defined && !has_layout(c->env, c->metas[i], symbols, call->grad_out[i])) return false;
+        if (exact && defined && !has_layout(c, c->metas[i], symbols, call->grad_out[i])) return false;
     }
     return guards_hold(c, symbols);
 }
@@ -64,12 +66,16 @@ static const BackwardSpecialization *next_specialization(const BackwardSpecializ
     return atomic_load_explicit(&c->next, memory_order_acquire);
 }
 
+static bool is_refused(const BackwardSpecialization *c) {
+    return !atomic_load_explicit(&c->waits, memory_order_acquire) && !c->run;
+}
+
 static bool holds_back(void) { return UNLIKELY(state_get()->stance == SN_STANCE_EAGER_ON_RECOMPILE); }
 
 static const BackwardSpecialization *find_specialization(const Training *t, const int64_t *symbols,
-                                                         const TapeBackward *call, bool exact) {
+                                                         const TapeBackward *call) {
     const BackwardSpecialization *c = first_specialization(t);
-    while (c && ((c->held_back && !holds_back()) || !signature_fits(c, t, symbols, call, exact)))
+    while (c && ((c->held_back && !holds_back()) || !signature_fits(c, t, symbols, call, true)))
         c = next_specialization(c);
     return c;
 }
@@ -96,6 +102,8 @@ BackwardSpecialization *training_specialization_new(const Training *t, Arena *ar
     for (int i = 0; i < t->n_inputs; i++) {
         c->needs[i] = t->want[i] && (!call || call->needs[i]);
         c->partial[i] = call && c->needs[i] && call->partial && call->partial[i];
+        if (c->partial[i]) c->sums[i] = layout_of(call->partial[i]);
+        meta_stay(c->sums[i]);
     }
     return c;
 }
@@ -107,7 +115,8 @@ Status training_specialization_spec(const Training *t, const BackwardSpecializat
     if (!defined || !metas) return ST_MEMORY;
     memcpy(defined, c->defined, sizeof *defined * (size_t)t->n_user);
     memcpy(metas, c->metas, sizeof *metas * (size_t)t->n_user);
-    *spec = (JointSpec){.want = c->needs, .grad_defined = defined, .partial = c->partial, .grad_meta = metas};
+    *spec = (JointSpec){
+        .want = c->needs, .grad_defined = defined, .partial = c->partial, .grad_meta = metas, .sum_meta = c->sums};
     return ST_OK;
 }
 
@@ -141,6 +150,52 @@ typedef struct SpecializeJob {
     Graph *backward; /* that comes of it */
 } SpecializeJob;
 
+/* The dims from the innermost outwards; those of one element stand before others of their stride. */
+static void dims_by_stride(const Meta *meta, int *dims) {
+    for (int d = meta->rank - 1, n = 0; d >= 0; d--, n++) {
+        int at = n;
+        for (; at > 0; at--) {
+            const int before = dims[at - 1];
+            const int64_t apart = meta->strides[before] - meta->strides[d];
+            if (apart < 0 || (apart == 0 && meta->sizes[d] != 1)) break;
+            dims[at] = before;
+        }
+        dims[at] = d;
+    }
+}
+
+/* The layout of symbolic sizes that is `meta` at the hints: where a dim lies as densely as the dims inside of it allow,
+ * its stride is the product of their sizes, so that it is dense at all sizes; else it is the number that came. */
+static const Meta *symbolic_layout(SymEnv *env, Arena *arena, const Meta *meta, const int64_t *sizes) {
+    int64_t strides[MAX_RANK], dense = 1;
+    int dims[MAX_RANK];
+    dims_by_stride(meta, dims);
+    for (int i = 0; i < meta->rank; i++) {
+        const int d = dims[i];
+        strides[d] = meta->strides[d] == sym_hint(env, dense) ? dense : meta->strides[d];
+        if (strides[d]) dense = sym_mul(env, strides[d], sizes[d]);
+    }
+    return meta_new(arena, env, meta->dtype, meta->device, sizes, strides, meta->rank);
+}
+
+/* Before anything may fail: a specialization that gets no code serves all sizes, too. */
+static Status lay_out_symbolically(const Training *t, BackwardSpecialization *c, SymEnv *env) {
+    const Graph *const functional = t->tape.functional;
+    c->env = env;
+    c->first_guard = sym_guard_count(functional->env);
+    for (int i = 0; i < t->n_user; i++) {
+        const GVal *const output = functional->outputs.at[i].value;
+        if (c->metas[i]) c->metas[i] = symbolic_layout(env, c->arena, c->metas[i], output->base.meta->sizes);
+        if (c->defined[i] && !c->metas[i]) return ST_MEMORY;
+    }
+    for (int i = 0; i < t->n_inputs; i++) {
+        const GVal *const input = functional->inputs.at[i];
+        if (c->sums[i]) c->sums[i] = symbolic_layout(env, c->arena, c->sums[i], input->base.meta->sizes);
+        if (c->partial[i] && !c->sums[i]) return ST_MEMORY;
+    }
+    return ST_OK;
+}
+
 static Status plan_specialization(void *context) {
     SpecializeJob *const job = context;
     const Training *const t = job->variant->training;
@@ -149,6 +204,7 @@ static Status plan_specialization(void *context) {
     const SymEnv *const variant_env = t->tape.functional->env;
     SymEnv *const env = sym_env_copy(variant_env, c->arena, job->symbols);
     if (!kept || !env || error_pending()) return ST_MEMORY;
+    if (job->variant->symbols.dynamic) TRY(lay_out_symbolically(t, c, env));
     for (int i = 0; i < t->tape.tape_saved.n; i++) kept[i] = t->tape.tape_saved.at[i].value->id;
     const PassOptions options = compile_pass_options(NULL, &c->info);
     SpecializeSpec spec = {.functional = t->tape.functional,
@@ -158,8 +214,6 @@ static Status plan_specialization(void *context) {
                            .bail = job->graph->bail,
                            .options = &options};
     TRY(training_specialization_spec(t, c, c->arena, &spec.joint));
-    if (job->variant->symbols.dynamic)
-        spec.joint.grad_meta = NULL; /* of symbolic sizes they come as the outputs are laid out */
     SpecializedBackward *const specialized = specialize_backward(c->arena, &spec);
     if (!specialized) return error_pending() ? error_pending() : ST_UNSUPPORTED;
     TRY(passes_run(specialized->graph, "backward", &options));
@@ -244,31 +298,28 @@ static BackwardSpecialization *specialization_new(const Training *t, const int64
     return NULL;
 }
 
-/* What has no code expands, which serves gradients of any layout. */
+/* What has no code expands, which serves gradients of any layout. What waits for its code may have it before it
+ * expands. */
 static const BackwardSpecialization *find_without_code(const Training *t, const int64_t *symbols,
                                                        const TapeBackward *call) {
     const BackwardSpecialization *c = first_specialization(t);
-    while (c &&
-           (specialization_code(c) || (c->held_back && !holds_back()) || !signature_fits(c, t, symbols, call, false)))
+    while (c && (!is_refused(c) || (c->held_back && !holds_back()) || !signature_fits(c, t, symbols, call, false)))
         c = next_specialization(c);
     return c;
 }
 
 static bool may_compile(const Training *t) { return t->partition && t->n_specializations < MAX_SPECIALIZATIONS; }
 
-/* Another thread's; with symbols one for each set of gradients, which come in the layout of the outputs: row-major
- * where those name an element twice, so that any gradient can be laid out so. Code that was made for one gradient's
- * layout serves no other: into strides of 0 nothing can be copied. */
-static const BackwardSpecialization *find_again(const Variant *v, const Training *t, const int64_t *symbols,
-                                                const TapeBackward *call) {
-    const BackwardSpecialization *const c = find_specialization(t, symbols, call, !v->symbols.dynamic);
+/* Another thread's. Code that was made for one gradient's layout serves no other. */
+static const BackwardSpecialization *find_again(const Training *t, const int64_t *symbols, const TapeBackward *call) {
+    const BackwardSpecialization *const c = find_specialization(t, symbols, call);
     return c || (may_compile(t) && !holds_back()) ? c : find_without_code(t, symbols, call);
 }
 
 /* Under the lock. */
 static const BackwardSpecialization *make_specialization(Variant *v, Training *t, const int64_t *symbols,
                                                          const TapeBackward *call) {
-    const BackwardSpecialization *const again = find_again(v, t, symbols, call);
+    const BackwardSpecialization *const again = find_again(t, symbols, call);
     if (again) return again;
     BackwardSpecialization *const c = specialization_new(t, symbols, call);
     if (!c) return NULL;
@@ -287,7 +338,7 @@ static const BackwardSpecialization *make_specialization(Variant *v, Training *t
 
 const BackwardSpecialization *training_specialization(Variant *v, Training *t, const int64_t *symbols,
                                                       const TapeBackward *call) {
-    const BackwardSpecialization *c = find_specialization(t, symbols, call, true);
+    const BackwardSpecialization *c = find_specialization(t, symbols, call);
     if (c) return c;
     pthread_mutex_lock(&t->lock);
     const bool fails = state_get()->stance == SN_STANCE_FAIL_ON_RECOMPILE && may_compile(t);
@@ -331,6 +382,11 @@ static void print_signature(const Training *t, const BackwardSpecialization *c, 
         text_printf(text, "; result %d: ", i);
         meta_print(c->env, text, c->metas[i]);
     }
+    for (int i = 0; i < t->n_inputs; i++) {
+        if (!c->partial[i] || !c->sums[i]) continue;
+        text_printf(text, "; sum %d: ", i);
+        meta_print(c->env, text, c->sums[i]);
+    }
     text_puts(text, "\n");
 }
 
@@ -372,10 +428,6 @@ int training_signatures(const Variant *v, int *kernels) {
         *kernels += c->info.kernels;
     }
     return n;
-}
-
-static bool is_refused(const BackwardSpecialization *c) {
-    return !atomic_load_explicit(&c->waits, memory_order_acquire) && !c->run;
 }
 
 static bool refused_for(const BackwardSpecialization *c, const char *why) {
