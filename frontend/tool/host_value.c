@@ -25,6 +25,7 @@ HostValue host_value(sn_tensor *t) {
 
 void host_value_free(HostValue *value) {
     mem_free(value->bytes);
+    mem_free(value->unset);
     *value = (HostValue){.dtype = DT_default};
 }
 
@@ -47,11 +48,23 @@ static bool same_at(const HostValue *a, const HostValue *b, int64_t i) {
     return isnan(element_double(a->dtype, a->bytes + at)) && isnan(element_double(b->dtype, b->bytes + at));
 }
 
+static bool is_unset(const HostValue *value, int64_t i) { return value->unset && value->unset[i]; }
+
+void host_value_mark(HostValue *value, const HostValue *other) {
+    value->any_type |= !same_type(value, other);
+    for (int64_t i = 0; value->dtype && !value->any_type && i < value->n; i++) {
+        if (same_at(value, other, i)) continue;
+        if (!value->unset) value->unset = mem_zero((size_t)value->n);
+        if (value->unset) value->unset[i] = true;
+    }
+}
+
 bool host_values_same(const HostValue *a, const HostValue *b, int64_t *element, int64_t *n) {
     *element = -1, *n = 0;
+    if (a->any_type || b->any_type) return true;
     if (!same_type(a, b)) return false;
     for (int64_t i = 0; a->dtype && i < a->n; i++) {
-        if (same_at(a, b, i)) continue;
+        if (is_unset(a, i) || is_unset(b, i) || same_at(a, b, i)) continue;
         if (!(*n)++) *element = i;
     }
     return !*n;
@@ -149,6 +162,7 @@ HostError host_value_error(const HostValue *value, const HostValue *exact) {
     HostError all = {0};
     const size_t item = (size_t)dtype_bytes(value->dtype);
     for (int64_t i = 0; i < value->n; i++) {
+        if (is_unset(value, i)) continue;
         const HostError one =
             host_element_error(value->dtype, element_double(value->dtype, value->bytes + (size_t)i * item),
                                element_double(DT_f64, exact->bytes + (size_t)i * sizeof(double)));

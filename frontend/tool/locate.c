@@ -11,6 +11,7 @@
 
 #include "frontend/tool/inputs.h"
 #include "frontend/tool/locator.h"
+#include "frontend/tool/unset.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/text.h"
 
@@ -85,6 +86,26 @@ static bool run_cut(const Locator *l, sn_graph *graph, Way way, HostValue *value
     return !sn_check();
 }
 
+/* As ways do it (unset.h). */
+static bool run_eager_cut(const Locator *l, sn_graph *graph, HostValue *values, int n_out) {
+    UnsetFill fill;
+    unset_fill_begin(&fill, unset_bytes[0]);
+    bool ran = run_cut(l, graph, WAY_eager, values, n_out);
+    unset_fill_end(&fill);
+    for (int k = 1; k < UNSET_FILLS && ran && fill.made; k++) {
+        HostValue *const other = mem_zero((size_t)(n_out + 1) * sizeof *other);
+        unset_fill_begin(&fill, unset_bytes[k]);
+        ran = other && run_cut(l, graph, WAY_eager, other, n_out);
+        unset_fill_end(&fill);
+        for (int i = 0; i < n_out && other; i++) {
+            if (ran) host_value_mark(&values[i], &other[i]);
+            host_value_free(&other[i]);
+        }
+        mem_free(other);
+    }
+    return ran;
+}
+
 typedef struct CutRun {
     HostValue *eager, *compiled;
     int n;
@@ -116,7 +137,7 @@ static int first_output(const Locator *l, int last, bool all) {
     CutRun run;
     int first = -1, n_out = 0;
     sn_graph *const graph = cut(l, last, all, &n_out);
-    if (cut_begin(&run, n_out) && graph && run_cut(l, graph, WAY_eager, run.eager, n_out)) {
+    if (cut_begin(&run, n_out) && graph && run_eager_cut(l, graph, run.eager, n_out)) {
         const bool ran = run_cut(l, graph, l->way, run.compiled, n_out);
         if (!ran) {
             snprintf(l->out->how, sizeof l->out->how, "error: %.500s", error_slot()->message);

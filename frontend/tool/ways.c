@@ -8,6 +8,7 @@
 #include "frontend/tool/crash.h"
 #include "frontend/tool/inputs.h"
 #include "frontend/tool/sample.h"
+#include "frontend/tool/unset.h"
 #include "ir/graph.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/text.h"
@@ -277,13 +278,45 @@ static void make_calls(const TargetOptions *o, Way way, Target *t, WayRun *run) 
     crash_record("verify", NULL);
 }
 
-void way_run(const TargetOptions *o, Way way, WayRun *run) {
+static void run_once(const TargetOptions *o, Way way, WayRun *run) {
     Target t;
-    *run = (WayRun){0};
-    if (!way_has(o, way)) return;
     way_open(o, &t); /* found before */
     make_calls(o, way, &t, run);
     way_close(&t);
+}
+
+/* Whether it had memory to fill. */
+static bool run_filled(const TargetOptions *o, unsigned char byte, WayRun *run) {
+    UnsetFill fill;
+    unset_fill_begin(&fill, byte);
+    run_once(o, WAY_eager, run);
+    unset_fill_end(&fill);
+    return fill.made;
+}
+
+static void mark_unset(WayRun *run, const WayRun *other) {
+    for (int call = 0; call < run->n_calls && call < other->n_calls; call++)
+        for (int i = 0; i < way_values_count(&run->calls[call]); i++)
+            host_value_mark(&run->calls[call].at[i], &other->calls[call].at[i]);
+}
+
+static void run_eagerly(const TargetOptions *o, WayRun *run) {
+    if (!run_filled(o, unset_bytes[0], run)) return;
+    for (int i = 1; i < UNSET_FILLS; i++) {
+        WayRun other = {0};
+        run_filled(o, unset_bytes[i], &other);
+        mark_unset(run, &other);
+        way_free(&other);
+    }
+}
+
+void way_run(const TargetOptions *o, Way way, WayRun *run) {
+    *run = (WayRun){0};
+    if (!way_has(o, way)) return;
+    if (way == WAY_eager)
+        run_eagerly(o, run);
+    else
+        run_once(o, way, run);
 }
 
 void way_free(WayRun *run) {

@@ -1,7 +1,8 @@
 /* ways.h: one target run in several ways on equal inputs: op by op; compiled with each op a kernel of its own;
  * compiled; and op by op in f64, as what exact results would be near to. Each way opens the target anew (but a sample
  * without state of its own, which registers its ops once) and makes WAY_CALLS calls; their results, gradients and
- * inputs afterwards are kept. */
+ * inputs afterwards are kept. Eager calls are made with several bytes in memory that no op sets, where they have some:
+ * what hangs on it is marked (unset.h). */
 #ifndef SINTER_TOOL_WAYS_H
 #define SINTER_TOOL_WAYS_H
 #include "frontend/tool/host_value.h"

@@ -101,6 +101,36 @@ has '"verdict": "same"'
 for target in hello custom newton; do verify 0 $target; done
 verify 0 "$library:layers" --input 'f32[4,8]' --input 'f32[8,8]'
 
+# What no op has set is equal to anything, also in what is computed of it; what is set later is compared.
+cat >unset.sn <<'TEXT'
+graph f(%x: f32[2,3], %y: f64[2,3], %i: i64[2]) {
+  %0 = aten::empty_like(%x)
+  %1 = aten::relu(%0)
+  %2 = aten::mul.Tensor(%x, %1)
+  %3 = aten::new_empty_strided(%x, [2,2], [1,2])
+  %4 = aten::select.int(%3, 0, 1)
+  %5 = aten::fill_.Scalar(%4, 3.0)
+  %6 = aten::new_empty(%x, [2,3], dtype=bool)
+  %7 = aten::where.self(%6, %x, %y)
+  %8 = aten::empty_like.out(%x, out=%y)
+  %9 = aten::isnan(%0)
+  %10 = aten::new_empty(%i, [4])
+  %11 = aten::index_fill_.int_Scalar(%10, 0, %i, 7)
+  return %0, %1, %2, %3, %7, %9, %10
+}
+TEXT
+verify 0 unset.sn --grad
+lacks 'differ|runs eagerly'
+cat >set.sn <<'TEXT'
+graph f(%x: f32[2,3]) {
+  %0 = aten::empty_like(%x)
+  %1 = aten::relu(%x)
+  %2 = aten::copy_(%0, %1)
+  %3 = aten::empty_like(%x)
+  return %0, %3
+}
+TEXT
+
 # A pass that changes a value: everywhere, only of a pair, of the gradients, in the graph's text and in a program.
 export WRONG_PASS=relu
 verify 1 f.sn "--library=$library" --vary
@@ -114,6 +144,8 @@ verify 1 written.sn "--library=$library"
 has '^first op that differs, unfused: aten::relu at written.sn:4$'
 verify 1 f.sn "--library=$library" --json
 has '"verdict": "differ".*"first": \{"op": "aten::relu", "place": "f.sn:4", "text": "%1 = aten::relu'
+verify 1 set.sn "--library=$library"
+has '^first op that differs, unfused: aten::relu at set.sn:3$'
 WRONG_PASS=pair verify 1 "$library:layers" --input 'f32[4,8]' --input 'f32[8,8]'
 has '^first op that differs, unfused: aten::relu at .*wrong.c:14$'
 WRONG_PASS=whole verify 1 f.sn "--library=$library"
