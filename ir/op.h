@@ -120,6 +120,8 @@ typedef enum BoundUnit {
     UNIT_result,
     UNIT_one,
     UNIT_tail,
+    UNIT_scaled_other,
+    UNIT_scaled_self,
     UNIT_largest,
     UNIT_form,
     UNIT_terms,

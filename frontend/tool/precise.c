@@ -69,8 +69,42 @@ static Arg exact_arg(const Exactly *e, int i, Arg arg) {
     return arg;
 }
 
+/* Which argument is multiplied by alpha first; -1: none. */
+static int scaled_param(const OpRow *row) {
+    if (row->bound.unit == UNIT_scaled_other) return op_param_find(row, "other");
+    return row->bound.unit == UNIT_scaled_self ? op_param_find(row, "self") : -1;
+}
+
+static DType result_dtype(const Exactly *e, const Arg *args) {
+    const OpCall call = op_call(e->node->row, FORM_functional, args, NULL, NULL);
+    MetaOut outs[MAX_OUTS];
+    int n = MAX_OUTS;
+    return call_metas(&call, 0, outs, &n) == ST_OK ? outs[0].dtype : DT_default;
+}
+
+/* As mul would store it in the result's dtype. */
+static sn_tensor *stored_product(const Arg *arg, const Arg *alpha, DType dtype) {
+    const bool tensor = arg->kind == ARG_tensor;
+    sn_tensor *const factor = tensor ? sn_to((sn_tensor *)arg->val, (sn_dtype)dtype)
+                                     : sn_full((sn_ints){0}, sn_float(arg_double(arg)), (sn_dtype)dtype);
+    return sn_mul(factor, sn_full_like(factor, sn_float(arg_double(alpha))));
+}
+
+/* The row's unit says what is rounded first. */
+static void scale_first(Exactly *e, const Arg *args) {
+    const OpRow *const row = e->node->row;
+    const int at = scaled_param(row), alpha = op_param_find(row, "alpha");
+    if (at < 0 || alpha < 0 || arg_double(&args[alpha]) == 1) return;
+    const DType dtype = result_dtype(e, args);
+    if (!is_narrow(dtype)) return;
+    sn_tensor *const product = sn_to(stored_product(&args[at], &args[alpha], dtype), SN_F64);
+    e->args[at] = A_VAL(product ? &product->base : NULL);
+    e->args[alpha] = A_INT(1);
+}
+
 static Status run_exactly(Exactly *e, const Arg *args, sn_tensor **outs) {
     for (int i = 0; i < e->node->row->n_params; i++) e->args[i] = exact_arg(e, i, args[i]);
+    scale_first(e, args);
     TRY(error_pending());
     return dispatch(e->node->row, FORM_functional, e->args, NULL, outs);
 }

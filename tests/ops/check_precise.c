@@ -16,6 +16,7 @@ typedef long double Real;
 typedef struct Point {
     Real a[MAX_ARGS]; /* by argument: an element, or a number; NaN where there is none */
     bool tanh;        /* gelu's form */
+    DType dtype;
 } Point;
 typedef Real Formula(const Point *p);
 
@@ -44,9 +45,10 @@ static Real floor_mod(Real x, Real y) {
     return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
 }
 
-FORMULA(f_add, x + z * y)
-FORMULA(f_sub, x - z * y)
-FORMULA(f_rsub, y - z * x)
+static Real stored(const Point *p, Real x) { return p->dtype == DT_f32 ? (Real)(float)x : (Real)(double)x; }
+FORMULA(f_add, x + stored(p, z *y))
+FORMULA(f_sub, x - stored(p, z *y))
+FORMULA(f_rsub, y - stored(p, z *x))
 FORMULA(f_mul, x *y)
 FORMULA(f_div, x / y)
 FORMULA(f_fmod, fmodl(x, y))
@@ -257,7 +259,7 @@ static bool is_precise(const Case *c, const Body *body, const SampleCall *call, 
     Point p = {0};
     double *of[MAX_ARGS] = {NULL}, *const got = elements(out, out);
     const int n = c->row->n_params;
-    const DType dtype = out->base.meta->dtype;
+    const DType dtype = p.dtype = out->base.meta->dtype;
     for (int i = 0; i < n; i++) {
         const Arg *const a = &call->args[i];
         if (a->kind == ARG_tensor && a->val) of[i] = elements(tensor_of(a->val), out);

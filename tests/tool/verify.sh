@@ -131,6 +131,23 @@ graph f(%x: f32[2,3]) {
 }
 TEXT
 
+# alpha times the other addend is rounded first, to the result's dtype: what cancels shows that.
+cat >alpha.sn <<'TEXT'
+graph f(%x: f32[2000], %h: f16[2000], %b: bf16[2000]) {
+  %0 = aten::mul.Tensor(%x, 3.1)
+  %1 = aten::sub.Tensor(%0, %x, alpha=3.1)
+  %2 = aten::add.Tensor(%0, %x, alpha=-3.09)
+  %3 = aten::rsub.Tensor(%x, %0, alpha=3.1)
+  %4 = aten::mul.Tensor(%h, 1.3)
+  %5 = aten::sub.Tensor(%4, %h, alpha=1.3)
+  %6 = aten::rsub.Tensor(%b, %h, alpha=-1.7)
+  %7 = aten::add.Tensor(%b, 1.1, alpha=-1.3)
+  %8 = aten::add_.Tensor(%h, %x, alpha=-1.3)
+  return %1, %2, %3, %5, %6, %7
+}
+TEXT
+verify 0 alpha.sn
+
 # A pass that changes a value: everywhere, only of a pair, of the gradients, in the graph's text and in a program.
 export WRONG_PASS=relu
 verify 1 f.sn "--library=$library" --vary
