@@ -23,6 +23,28 @@ static Val *of_order(Builder *b, Val *x, double p, Arg dims, Arg keepdim) {
     return unscaled(b, E(b, pow_Tensor_Tensor, V(E(b, sum_dim_IntList, V(power), dims, keepdim)), F(1 / p)), &s);
 }
 
+/* In f32, in which PyTorch has the orders of all norms but those of f64, it is infinite or 0, and it is neither. */
+static bool is_lost(DType dtype, double order) {
+    const float single = (float)order;
+    return dtype != DT_f64 && isfinite(order) && order != 0 && (isinf(single) || single == 0);
+}
+
+/* Of one element, or of none. */
+static bool of_few(Builder *b, const Val *x, const Val *kept) {
+    bool same = true;
+    for (int d = 0; d < x->meta->rank && same; d++) same = sym_same(b->env, x->meta->sizes[d], kept->meta->sizes[d]);
+    return same || sym_same(b->env, x->meta->numel, 0);
+}
+
+/* An infinite order makes the root one of order 0: 1, whatever the sum is. Of order 0 each power is 1, and the root of
+ * how many there are infinite, or 0. The norm of one element is its size, as of all orders. */
+static Val *of_lost_order(Builder *b, Val *x, double order, Arg dims, Arg keepdim) {
+    Val *const size = E(b, abs, V(x)), *const sum = E(b, sum_dim_IntList, V(size), dims, keepdim);
+    Val *const kept = E(b, sum_dim_IntList, V(size), dims, A_BOOL(true));
+    if (!sum || !kept || of_few(b, x, kept)) return sum;
+    return E(b, full_like, V(sum), F(isinf((float)order) ? 1 : order > 0 ? INFINITY : 0));
+}
+
 /* (self, ord, dim, keepdim, dtype) */
 Status decomp_vector_norm(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     const DType dtype = args[4].kind == ARG_int ? (DType)args[4].i : args[0].val->meta->dtype;
@@ -37,6 +59,8 @@ Status decomp_vector_norm(Builder *b, const OpRow *row, const Arg *args, Val **o
     } else if (isinf(order)) {
         Val *const size = E(b, abs, V(x));
         norm = order > 0 ? E(b, amax, V(size), list, keepdim) : E(b, amin, V(size), list, keepdim);
+    } else if (is_lost(dtype, order)) {
+        norm = of_lost_order(b, x, order, dims, keepdim);
     } else if (order == 1) {
         norm = E(b, sum_dim_IntList, V(E(b, abs, V(x))), dims, keepdim);
     } else {

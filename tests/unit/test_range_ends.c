@@ -126,11 +126,47 @@ START_TEST(quotients_beyond_the_range_round_down_to_infinity) {
 }
 END_TEST
 
+/* Orders that f32 has no number for, in PyTorch's way: as infinity or 0, but in the comparisons with those. */
+typedef struct FarOrder {
+    double order;
+    float of_many, of_half; /* the norms of 0.5, -2, 3 and of 0.5 alone */
+} FarOrder;
+static const FarOrder far_orders[] = {
+    {1e39, 1, 0.5f},         {-1e39, 1, 0.5f},         {1e300, 1, 0.5f},
+    {3.4028236e38, 1, 0.5f}, {1e-46, HUGE_VALF, 0.5f}, {-1e-46, 0, 0.5f},
+};
+
+static sn_tensor *norm_of(sn_tensor *x, double order) {
+    return sn_to(sn_linalg_vector_norm(x, sn_float(order), (sn_ints){0}, false), SN_F32);
+}
+
+START_TEST(orders_beyond_f32_are_pytorchs) {
+    static const float all[] = {0.5f, -2, 3}, nans[] = {NAN, 1}, zeros[] = {0, 0};
+    const FarOrder *const row = &far_orders[_i];
+    const sn_scope scope = sn_scope_begin();
+    sn_tensor *const x = sn_from_data(all, SN_INTS(3), SN_F32), *const half = sn_slice(x, 0, 0, 1, 1);
+    for (int k = 0; k < 3; k++) {
+        const sn_dtype dtype = (sn_dtype[]){SN_F32, SN_F16, SN_BF16}[k];
+        ck_assert_float_eq(item_of(norm_of(sn_to(x, dtype), row->order)), row->of_many);
+        ck_assert_float_eq(item_of(norm_of(sn_to(half, dtype), row->order)), row->of_half);
+    }
+    ck_assert_float_eq(item_of(norm_of(sn_to(half, SN_F64), row->order)), row->of_half);
+    if (row->order > 0) ck_assert_float_eq(item_of(norm_of(sn_slice(x, 0, 0, 0, 1), row->order)), 0);
+    if (fabs(row->order) > 3.41e38) {
+        ck_assert_float_eq(item_of(norm_of(sn_from_data(nans, SN_INTS(2), SN_F32), row->order)), 1);
+        ck_assert_float_eq(item_of(norm_of(sn_from_data(zeros, SN_INTS(2), SN_F32), row->order)), 1);
+        ck_assert_float_ne(item_of(norm_of(sn_to(x, SN_F64), row->order)), 1);
+    }
+    sn_scope_end(scope);
+}
+END_TEST
+
 int main(void) {
     TCase *const tests = tcase_create("range_ends");
     tcase_add_loop_test(tests, activations_have_their_limits, 0, COUNT_OF(activations));
     tcase_add_loop_test(tests, small_results_keep_their_size, 0, COUNT_OF(smalls));
     tcase_add_test(tests, spreads_of_large_numbers_are_finite);
     tcase_add_test(tests, quotients_beyond_the_range_round_down_to_infinity);
+    tcase_add_loop_test(tests, orders_beyond_f32_are_pytorchs, 0, COUNT_OF(far_orders));
     return suite_run("range_ends", tests);
 }
