@@ -213,9 +213,8 @@ static Status ints_between(const MetaCall *call) {
     if (!sym_less(call->env, begin, end))
         return meta_fail(call, ST_ARGUMENT, "high %s must be above low %s", sizes_text(call, &end, 1).at,
                          sizes_text(call, &begin, 1).at);
-    if (sym_is(begin) || sym_is(end)) return ST_OK;
     int64_t span;
-    if (__builtin_sub_overflow(end, begin, &span))
+    if (!sym_is(begin) && !sym_is(end) && __builtin_sub_overflow(end, begin, &span))
         return meta_fail(call, ST_VALUE, "high %lld less low %lld does not fit in 64 bits", (long long)end,
                          (long long)begin);
     const int64_t largest = dtype == DT_bool        ? 1
@@ -223,9 +222,11 @@ static Status ints_between(const MetaCall *call) {
                             : dtype_is_float(dtype) ? INT64_MAX
                                                     : dtype_largest(dtype);
     const int64_t least = dtype == DT_f16 ? -largest : dtype == DT_u8 || dtype == DT_bool ? 0 : -largest - 1;
-    if (begin >= least && end - 1 <= largest) return ST_OK;
-    return meta_fail(call, ST_VALUE, "%s does not hold all from %lld to %lld", dtype_name(dtype), (long long)begin,
-                     (long long)(end - 1));
+    const bool begins_inside = least == INT64_MIN || sym_at_most(call->env, least, begin);
+    if (begins_inside && (largest == INT64_MAX || sym_at_most(call->env, end, largest + 1))) return ST_OK;
+    const int64_t last = sym_sub(call->env, end, 1);
+    return meta_fail(call, ST_VALUE, "%s does not hold all from %s to %s", dtype_name(dtype),
+                     sizes_text(call, &begin, 1).at, sizes_text(call, &last, 1).at);
 }
 
 /* (low, high, size, ...) */

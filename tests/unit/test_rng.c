@@ -2,6 +2,7 @@
  * it [semantics B6, C3, C4]. */
 #include <setjmp.h>
 
+#include "runtime/base/base.h"
 #include "tests/unit/contract.h"
 
 static sn_tensor *draw(void) { return sn_rand(SN_INTS(4, 3), SN_F32); }
@@ -187,6 +188,39 @@ START_TEST(c8_a_failed_segment_leaves_it_as_eager_does) {
 }
 END_TEST
 
+/* Calls with other ends go before, so that what serves them may have the ends as parameters. */
+static sn_status ints_up_to(sn_frame *f) {
+    const char *const op = sn_closure(f);
+    const bool from = strstr(op, ".from");
+    sn_value in[3] = {sn_val(sn_in(f, 0)), from ? sn_int(-3) : sn_in_value(f, 1), sn_in_value(f, 1)}, out;
+    int n = 1;
+    if (sn_op_call(sn_op_find(op), in, from ? 3 : 2, &out, &n) != SN_OK) return sn_check();
+    return sn_out(f, 0, out.tensor);
+}
+
+static void expect_ends_checked(const char *op, sn_compile_mode mode) {
+    static const int64_t ends[] = {100, 120, 110, 90, 80, 70, 300, 60, 1000, 50, 257};
+    sn_function *const fn = sn_compile(ints_up_to, (void *)(uintptr_t)op, SN_COMPILE_OPTIONS(.mode = mode));
+    for (int i = 0; i < COUNT_OF(ends); i++) {
+        const sn_value in[] = {sn_val(sn_zeros(SN_INTS(4), SN_U8)), sn_int(ends[i])};
+        const sn_value signed_in[] = {sn_val(sn_zeros(SN_INTS(4), SN_I8)), sn_int(ends[i])};
+        sn_tensor *y = NULL;
+        sn_call_values(fn, strstr(op, ".from") ? signed_in : in, 2, &y, 1);
+        ck_assert_msg((y != NULL) == (ends[i] <= (strstr(op, ".from") ? 128 : 256)), "%s to %d, mode %d", op,
+                      (int)ends[i], (int)mode);
+        if (!y) expect_error(SN_ERR_VALUE, "does not hold all");
+    }
+    sn_function_free(fn);
+}
+
+START_TEST(c4_ends_that_vary_are_checked_in_every_call) {
+    static const char *const ops[] = {"aten::random.to", "aten::random_.to", "aten::random.from", "aten::randint_like"};
+    for (int i = 0; i < COUNT_OF(ops); i++)
+        for (sn_compile_mode mode = SN_COMPILE_VERIFY; mode <= SN_COMPILE_EAGER; mode++)
+            expect_ends_checked(ops[i], mode);
+}
+END_TEST
+
 int main(void) {
     const TTest *const tests[] = {
         a_state_put_back_gives_the_same_numbers,
@@ -197,6 +231,7 @@ int main(void) {
         c3_another_state_behind_random_ops_ends_the_segment,
         c6_a_replayed_body_that_sees_or_sets_it_runs,
         c8_a_failed_segment_leaves_it_as_eager_does,
+        c4_ends_that_vary_are_checked_in_every_call,
     };
     return contract_main("test_rng", tests, (int)(sizeof tests / sizeof *tests));
 }
