@@ -1,6 +1,7 @@
 /* cpu_sort.c: sort.stable, topk; nonzero. An element's key is an int64 in its order: -0 as 0, NaN above all numbers,
  * complemented to descend. Pairs of key and place are merged, the left one first where keys are equal, so that equal
- * elements keep their order in both directions [B2.6]; of topk's few the best so far are kept in order instead. */
+ * elements keep their order in both directions [B2.6]; so do long lines, which are dealt out by each byte of the keys,
+ * the lowest first. Of topk's few the best so far are kept in order instead. */
 #include "runtime/core/dispatch.h"
 #include "runtime/core/element.h"
 #include "runtime/cpu/cpu_copy.h"
@@ -10,6 +11,7 @@ typedef struct SortKey {
     int64_t key, place;
 } SortKey;
 
+enum { LONG_LINE = 256, BYTE_VALUES = 256 };
 enum { FEW_KEYS = 64 }; /* that are put in place one by one: in the worst order each of a line moves half of them */
 
 static int64_t float_key(double x) {
@@ -35,7 +37,7 @@ static void fill_keys(DType dtype, const char *from, int64_t stride, bool descen
         int32_t bits;
         memcpy(&bits, from + i * stride, sizeof bits);
         const int64_t number = bits < 0 ? (int64_t)INT32_MIN - bits : bits;
-        const int64_t key = (bits & INT32_MAX) > 0x7f800000 ? INT64_MAX : number;
+        const int64_t key = (bits & INT32_MAX) > 0x7f800000 ? INT32_MAX : number; /* narrow: fewer bytes differ */
         pairs[i] = (SortKey){descending ? ~key : key, i};
     }
 }
@@ -61,8 +63,33 @@ static void merge_runs(const SortKey *left, int64_t n_left, const SortKey *right
     memcpy(to + n_left, right, sizeof *to * (size_t)n_right);
 }
 
+/* By one byte of what the keys are above the least one, in the order that they have. */
+static void deal_keys(const SortKey *from, SortKey *to, int64_t n, int64_t least, int shift) {
+    int64_t at[BYTE_VALUES] = {0}, before = 0;
+    for (int64_t i = 0; i < n; i++) at[((uint64_t)from[i].key - (uint64_t)least) >> shift & 0xff]++;
+    for (int value = 0; value < BYTE_VALUES; value++) {
+        const int64_t count = at[value];
+        at[value] = before, before += count;
+    }
+    for (int64_t i = 0; i < n; i++) to[at[((uint64_t)from[i].key - (uint64_t)least) >> shift & 0xff]++] = from[i];
+}
+
+/* As many bytes as the largest key is above the least one; which of the two buffers has the result. */
+static SortKey *sort_long(SortKey *from, SortKey *to, int64_t n) {
+    int64_t least = from->key, most = from->key;
+    for (int64_t i = 1; i < n; i++) least = min_i64(least, from[i].key), most = max_i64(most, from[i].key);
+    const uint64_t span = (uint64_t)most - (uint64_t)least;
+    for (int shift = 0; shift < 64 && span >> shift; shift += 8) {
+        deal_keys(from, to, n, least, shift);
+        SortKey *const swap = from;
+        from = to, to = swap;
+    }
+    return from;
+}
+
 /* Runs of 1, 2, 4...; which of the two buffers has the result. */
 static SortKey *sort_keys(SortKey *from, SortKey *to, int64_t n) {
+    if (n >= LONG_LINE) return sort_long(from, to, n);
     for (int64_t run = 1; run < n; run *= 2) {
         for (int64_t i = 0; i < n; i += 2 * run) {
             const int64_t left = min_i64(run, n - i), right = min_i64(run, n - i - left);

@@ -79,6 +79,56 @@ START_TEST(the_first_few_are_those_of_a_sort) {
 }
 END_TEST
 
+static bool comes_before(double a, double b) { return a < b || (a == a && b != b); }
+
+/* A permutation in which nothing stands before what comes before it, and equal ones ascend. */
+static void expect_sorted(const double *x, const int64_t *at, int64_t n, bool descending) {
+    static bool seen[MOST];
+    memset(seen, 0, sizeof seen);
+    for (int64_t i = 0; i < n; i++) {
+        ck_assert(at[i] >= 0 && at[i] < n && !seen[at[i]]);
+        seen[at[i]] = true;
+        if (!i) continue;
+        const double left = x[at[i - 1]], right = x[at[i]];
+        ck_assert(!(descending ? comes_before(left, right) : comes_before(right, left)));
+        ck_assert(comes_before(left, right) || comes_before(right, left) || at[i - 1] < at[i]);
+    }
+}
+
+/* Lines on both sides of the length from which on they are sorted by bytes. */
+START_TEST(sorts_of_short_and_long_lines) {
+    static const sn_dtype dtypes[] = {SN_F32, SN_F64, SN_BF16, SN_I64, SN_U8, SN_BOOL};
+    static const int64_t lengths[] = {1, 255, 256, 257, 2900};
+    static double x[MOST];
+    static int64_t at[MOST];
+    for (int i = 0; i < 60; i++) {
+        const int64_t n = lengths[i % 5];
+        const bool descending = i / 5 % 2;
+        sn_tensor *const t = with_equals((uint64_t)i + 7, 1, n, dtypes[i / 10]), *places;
+        sn_tensor *const sorted = sn_sort_stable(t, sn_bool(true), 1, descending, &places);
+        sn_read(sn_to(t, SN_F64), x, (size_t)n * sizeof *x);
+        sn_read(places, at, (size_t)n * sizeof *at);
+        expect_sorted(x, at, n, descending);
+        ck_assert(same_bits(sorted, sn_gather(t, 1, places)));
+    }
+}
+END_TEST
+
+/* All 64 bits of a key count, the least and the largest among them. */
+START_TEST(sorts_of_the_ends_of_i64) {
+    static int64_t x[MOST], sorted[MOST];
+    for (int64_t i = 0; i < MOST; i++) x[i] = i % 7 ? (int64_t)((uint64_t)i * 0x9e3779b97f4a7c15) : INT64_MAX;
+    x[11] = x[2000] = INT64_MIN;
+    sn_tensor *const t = sn_from_data(x, SN_INTS(MOST), SN_I64);
+    for (int descending = 0; descending < 2; descending++) {
+        sn_tensor *places, *const values = sn_sort_stable(t, sn_bool(true), 0, descending, &places);
+        sn_read(values, sorted, sizeof sorted);
+        for (int i = 1; i < MOST; i++) ck_assert(descending ? sorted[i - 1] >= sorted[i] : sorted[i - 1] <= sorted[i]);
+        ck_assert(same_bits(values, sn_gather(t, 0, places)));
+    }
+}
+END_TEST
+
 /* Positions ------------------------------------------------------------------------------------ */
 
 static int64_t where[64 * MOST];
@@ -131,10 +181,9 @@ END_TEST
 
 int main(void) {
     const TTest *const tests[] = {
-        scans_of_the_last_dim,
-        the_first_few_are_those_of_a_sort,
-        elements_at_positions,
-        rows_of_one_element,
+        scans_of_the_last_dim,         the_first_few_are_those_of_a_sort,
+        sorts_of_short_and_long_lines, sorts_of_the_ends_of_i64,
+        elements_at_positions,         rows_of_one_element,
     };
     return contract_main("test_lines", tests, (int)(sizeof tests / sizeof *tests));
 }
