@@ -78,13 +78,14 @@ typedef enum OpRole {
 
 /* OPF_check: what the values of a parameter are checked to be. */
 typedef enum CheckKind {
-    CHECK_index,   /* a position in a dim */
-    CHECK_class,   /* a position among the classes of a loss */
-    CHECK_divisor, /* no integer 0 */
-    CHECK_unit,    /* probabilities: from 0 to 1 */
-    CHECK_enough,  /* as many elements as a mask has ones */
-    CHECK_weight,  /* finite and not negative */
-    CHECK_true     /* not 0; the op's string says what is wrong */
+    CHECK_index,     /* a position in a dim */
+    CHECK_class,     /* a position among the classes of a loss */
+    CHECK_divisor,   /* no integer 0 */
+    CHECK_unit,      /* probabilities: from 0 to 1 */
+    CHECK_enough,    /* as many elements as a mask has ones */
+    CHECK_weight,    /* finite and not negative */
+    CHECK_deviation, /* not negative, and no NaN */
+    CHECK_true       /* not 0; the op's string says what is wrong */
 } CheckKind;
 
 /* What a checked position must lie below: a size of the parameter that `check.of` names. */

@@ -94,7 +94,8 @@ static void ask_domain(Narrowing *n, const Node *node) {
     if (checked->kind != ARG_tensor && checked->kind != ARG_tensors) return;
     const Arg *const other = row->check.kind == CHECK_unit && row->check.of ? tensor_called(node, row->check.of) : NULL;
     if (other) narrow_all(n, other, (ValueDomain){.unit = true});
-    if (row->check.kind == CHECK_unit || row->check.kind == CHECK_weight) /* what is a probability is a weight, too */
+    if (row->check.kind == CHECK_unit || row->check.kind == CHECK_weight || row->check.kind == CHECK_deviation)
+        /* what is a probability is a weight, too */
         narrow_all(n, checked, (ValueDomain){.unit = true});
     else if (row->check.kind == CHECK_divisor)
         narrow_all(n, checked, (ValueDomain){.counted = true, .least = 1, .past = 5});

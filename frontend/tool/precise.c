@@ -276,8 +276,8 @@ static int64_t first_beyond(const Locator *l, const Node *node, const Arg *args,
     return -1;
 }
 
-/* A number that f32 has only as infinity or 0 asks for another result in f64. What pointwise ops compute with is rounded
- * alike in both. */
+/* A number that f32 has only as infinity or 0 asks for another result in f64. What pointwise ops compute with is
+ * rounded alike in both. */
 static bool has_lost_number(const Node *node, const Arg *args) {
     bool any = false;
     for (int i = 0; i < node->row->n_params && node->row->kind != KIND_pointwise; i++) {

@@ -1,5 +1,5 @@
-/* unset.c: see unset.h. Kernels in the place of the rows' own fill what those give, between the elements of strided memory too,
- * where as_strided may look. */
+/* unset.c: see unset.h. Kernels in the place of the rows' own fill what those give, between the elements of strided
+ * memory too, where as_strided may look. */
 #include "frontend/tool/unset.h"
 
 #include <sinter/sinter.h>

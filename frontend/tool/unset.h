@@ -1,5 +1,5 @@
 /* unset.h: which elements of values hang on memory that no op has set. While it is filled, what ops leave unset
- * (OPF_unset, as aten::empty) is full of one byte; elements that eager code computes otherwise where that is another one
+ * (OPF_unset, aten::empty) is full of one byte; elements that eager code computes otherwise where that is another one
  * (unset_bytes) have no values that two ways could have in common (HostValue.unset). */
 #ifndef SINTER_TOOL_UNSET_H
 #define SINTER_TOOL_UNSET_H

@@ -52,13 +52,21 @@ Status decomp_log_normal(Builder *b, const OpRow *row, const Arg *args, Val **ou
     return done1(outs, in_dtype(b, E(b, exp, V(normals(b, args))), args[0].val->meta->dtype));
 }
 
+/* Infinite ones pass the check as the largest number. */
+static Val *deviations(Builder *b, Val *std) {
+    if (!std) return NULL;
+    const double most = dtype_largest_float(std->meta->dtype);
+    Val *const checked = E(b, weights, V(E(b, clamp_max, V(std), F(most))));
+    return E(b, where_self, V(E(b, eq_Tensor, V(std), F(INFINITY))), V(std), V(checked));
+}
+
 /* (mean, std) */
 Status decomp_normal_of(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     MetaOut out;
     MetaCall call = {.row = row, .args = args, .env = b->env, .out = &out, .n_out = 1};
     TRY(op_meta(&call));
     const Arg mean = args[0].kind == ARG_tensor ? V(widened(b, args[0].val)) : args[0];
-    const Arg std = args[1].kind == ARG_tensor ? V(E(b, weights, V(widened(b, args[1].val)))) : args[1];
+    const Arg std = args[1].kind == ARG_tensor ? V(deviations(b, widened(b, args[1].val))) : args[1];
     Val *const unit = E(b, randn, A_INTS(out.sizes, out.rank), I(wide_dtype(out.dtype)), A_NONE, I(out.device));
     return done1(outs, in_dtype(b, shifted(b, unit, std, mean), out.dtype));
 }

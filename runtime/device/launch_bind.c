@@ -41,6 +41,9 @@ Status raise_check(CheckedOp checked, const char *kernel, int64_t index, int64_t
     if (kind == CHECK_unit)
         return error_raise(ST_VALUE, "%s: probabilities must be from 0 to 1, but element %lld is not", op,
                            (long long)(-1 - index));
+    if (kind == CHECK_deviation)
+        return error_raise(ST_VALUE, "%s: %s must be 0 or more, but element %lld is not", op, param,
+                           (long long)(-1 - index));
     if (kind == CHECK_weight)
         return error_raise(ST_VALUE,
                            "%s: %s must be finite and not negative, and not all 0 where one is drawn; "

@@ -895,7 +895,8 @@ static int unit_argument(const OpRow *row) {
     const char *const name = row->check.param                           ? row->check.param
                              : draws && strcmp(row->overload, "Tensor") ? "self"
                                                                         : "p";
-    const bool bounded = row->check.kind == CHECK_unit || row->check.kind == CHECK_weight;
+    const CheckKind kind = row->check.kind;
+    const bool bounded = kind == CHECK_unit || kind == CHECK_weight || kind == CHECK_deviation;
     if (!bounded && (!draws || !strcmp(row->overload, "p"))) return -1;
     for (int i = 0; i < row->n_params; i++)
         if (!strcmp(row->params[i].name, name)) return i;

@@ -217,7 +217,7 @@ START_TEST(long_chains_are_cut_at_4096) {
 }
 END_TEST
 
-/* Few rows, and columns of B contiguous in k: squares turn in registers, one or two at once, and what a square leaves. */
+/* Few rows, and columns of B contiguous in k: squares turn in registers, one or two at once, and what is left. */
 START_TEST(few_rows_turn_squares_of_b) {
     static const int64_t columns[] = {16, 48, 112, 71}, ks[] = {1, 15, 16, 50, 4133};
     static const DType dtypes[] = {DT_f32, DT_f64, DT_i32, DT_i64};

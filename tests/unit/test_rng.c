@@ -221,6 +221,30 @@ START_TEST(c4_ends_that_vary_are_checked_in_every_call) {
 }
 END_TEST
 
+/* An infinite deviation is one, as in PyTorch; a negative one or NaN is an error. */
+static sn_status numbers_about(sn_frame *f) { return sn_out(f, 0, sn_normal_mean_std(sn_in(f, 0), sn_in(f, 1))); }
+
+START_TEST(c8_deviations_are_checked_but_may_be_infinite) {
+    static const float stds[][3] = {{1, 0, 2}, {1, INFINITY, 2}, {1, -1, 2}, {NAN, 1, 2}, {1, 2, -INFINITY}, {3, 2, 1}};
+    for (sn_compile_mode mode = SN_COMPILE_VERIFY; mode <= SN_COMPILE_EAGER; mode++) {
+        sn_function *const fn = sn_compile(numbers_about, NULL, SN_COMPILE_OPTIONS(.mode = mode));
+        for (int i = 0; i < 3 * COUNT_OF(stds); i++) {
+            const int at = i % COUNT_OF(stds);
+            sn_tensor *const in[] = {sn_zeros(SN_INTS(3), SN_F32), sn_from_data(stds[at], SN_INTS(3), SN_F32)};
+            float got[3] = {0};
+            sn_tensor *y = NULL;
+            sn_call(fn, in, 2, &y, 1);
+            if (!sn_check()) sn_read(y, got, sizeof got);
+            const bool refused = at >= 2 && at <= 4;
+            ck_assert_msg((sn_check() != SN_OK) == refused, "deviations %d, mode %d", at, (int)mode);
+            if (refused) expect_error(SN_ERR_VALUE, "std must be 0 or more");
+            if (!refused) ck_assert_msg(!isinf(got[1]) == (at != 1) && isfinite(got[0]), "deviations %d", at);
+        }
+        sn_function_free(fn);
+    }
+}
+END_TEST
+
 int main(void) {
     const TTest *const tests[] = {
         a_state_put_back_gives_the_same_numbers,
@@ -232,6 +256,7 @@ int main(void) {
         c6_a_replayed_body_that_sees_or_sets_it_runs,
         c8_a_failed_segment_leaves_it_as_eager_does,
         c4_ends_that_vary_are_checked_in_every_call,
+        c8_deviations_are_checked_but_may_be_infinite,
     };
     return contract_main("test_rng", tests, (int)(sizeof tests / sizeof *tests));
 }
