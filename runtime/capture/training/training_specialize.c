@@ -1,10 +1,10 @@
 /* training_specialize.c: the compiled backward of a call [semantics G1]. A specialization has a signature: which output
  * gradients are defined, which partial sums are continued, how both are laid out, and which gradients are wanted. The
  * layouts count since what rules make of a gradient is laid out as that is. The first specialization is the default
- * one, whose backward the partition of the forward gave; those of other signatures are made when they are first needed, from the same saved values, up to a bound. What the
- * rules of a later specialization decide of symbolic sizes are guards of its own, in a copy of the variant's symbols:
- * the variant is in use. A specialization that has no code (beyond the bound, or because compiling failed) expands into
- * eager's nodes, with the same bits. */
+ * one, whose backward the partition of the forward gave; those of other signatures are made when they are first needed,
+ * from the same saved values, up to a bound. What the rules of a later specialization decide of symbolic sizes are
+ * guards of its own, in a copy of the variant's symbols: the variant is in use. A specialization that has no code
+ * (beyond the bound, or because compiling failed) expands into eager's nodes, with the same bits. */
 #include "runtime/capture/training/training_parts.h"
 
 #include <stdarg.h>
