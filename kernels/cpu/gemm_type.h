@@ -167,11 +167,9 @@ INLINE void N(turned_tile)(int rows, int squares, int64_t k, const E *a, int64_t
             N(turned_tile)(r, SQUARES, k, a, a_ld, b + j * b_ld, b_ld, c + j, ld, carried);                            \
         for (; j < columns; j += WIDTH) N(turned_tile)(r, 1, k, a, a_ld, b + j * b_ld, b_ld, c + j, ld, carried);      \
     }
-TURNED(1)
-TURNED(2)
-TURNED(3)
-TURNED(4) TURNED(5) TURNED(6) TURNED(7) TURNED(8) static void (*const N(turned)[TURNED_ROWS])(TURNED_ARGS) = {
-    N(turned_1), N(turned_2), N(turned_3), N(turned_4), N(turned_5), N(turned_6), N(turned_7), N(turned_8)};
+TURNED(1) TURNED(2) TURNED(3) TURNED(4) TURNED(5) TURNED(6) TURNED(7) TURNED(8) typedef void N(TurnedFn)(TURNED_ARGS);
+static N(TurnedFn) *const N(turned)[TURNED_ROWS] = {N(turned_1), N(turned_2), N(turned_3), N(turned_4),
+                                                    N(turned_5), N(turned_6), N(turned_7), N(turned_8)};
 
 /* Rows of A, k contiguous in each. `from` is A[i0, 0]. */
 static void N(pack_a)(const GemmCall *call, const char *from, int64_t rows, int64_t ld, E *to) {
