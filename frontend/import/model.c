@@ -89,14 +89,17 @@ Status model_device(const Json *device, Device *out) {
     return error_raise(ST_DEVICE, "the program uses a device '%.40s', which there is none of here", text);
 }
 
-/* What the one symbol was that a size is linear in. */
-static Status learn_hint(Model *m, const SizeExpr *e, int64_t hint) {
-    int64_t *const now = ARENA_ARRAY(m->arena, int64_t, m->symbols.list.n + 1);
-    int64_t value;
-    if (!now) return ST_MEMORY;
-    for (int i = 0; i < m->symbols.list.n; i++) now[i] = m->symbols.list.at[i].hint;
+/* What a symbol was in the export, where a size of that symbol alone was `size`: the first size that has one answer
+ * says it (s0 % 4 was 3 of 7, too). */
+static Status learn_hint(Model *m, const SizeExpr *e, int64_t size) {
     const int symbol = size_one_symbol(e);
-    if (symbol >= 0 && size_solve(e, symbol, hint, now, &value)) m->symbols.list.at[symbol].hint = value;
+    int64_t *const now = ARENA_ARRAY(m->arena, int64_t, m->symbols.list.n + 1);
+    int64_t value, again;
+    if (!now) return ST_MEMORY;
+    if (symbol < 0 || m->symbols.list.at[symbol].hint || !size_is_linear(e)) return ST_OK;
+    if (!size_solve(e, symbol, size, now, &value)) return ST_OK;
+    now[symbol] = value;
+    if (size_eval(e, &(SizeValues){.symbols = now}, &again) && again == size) m->symbols.list.at[symbol].hint = value;
     return ST_OK;
 }
 
@@ -335,6 +338,15 @@ static Status resolve_guard(Model *m, const char *text, const SizeExpr *e, const
     return ST_OK;
 }
 
+/* "s0 == 2" says more than any size does. */
+static void learn_from_guard(Model *m, const SizeExpr *e) {
+    for (int i = 0; e->op == SIZE_and && i < e->n; i++) learn_from_guard(m, e->parts[i]);
+    for (int i = 0; e->op == SIZE_eq && i < 2; i++) {
+        const SizeExpr *const symbol = e->parts[i], *const number = e->parts[1 - i];
+        if (symbol->op == SIZE_symbol && size_is_number(number)) m->symbols.list.at[symbol->value].hint = number->value;
+    }
+}
+
 static Status read_guards(Model *m, const Json *guards) {
     const char **const paths = ARENA_ARRAY(m->arena, const char *, m->inputs.n + 1);
     if (!paths) return ST_MEMORY;
@@ -344,6 +356,7 @@ static Status read_guards(Model *m, const Json *guards) {
         if (!check.text) return wrong("a guard is no text");
         TRY(size_parse_guard(&m->symbols, check.text, paths, m->inputs.n, &check.holds));
         TRY(resolve_guard(m, check.text, check.holds, &check.holds));
+        learn_from_guard(m, check.holds);
         VEC_PUSH(m->arena, &m->checks, check);
     }
     return error_pending();

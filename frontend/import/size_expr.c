@@ -351,6 +351,12 @@ int size_one_symbol(const SizeExpr *e) {
     return found;
 }
 
+bool size_is_linear(const SizeExpr *e) {
+    bool all = e->op <= SIZE_given || e->op == SIZE_add || e->op == SIZE_mul;
+    for (int i = 0; i < e->n; i++) all = all && size_is_linear(e->parts[i]);
+    return all;
+}
+
 bool size_solve(const SizeExpr *e, int symbol, int64_t size, int64_t *values, int64_t *out) {
     int64_t at0, at1, step;
     const SizeValues given = {.symbols = values};

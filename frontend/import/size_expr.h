@@ -63,6 +63,8 @@ typedef struct SizeValues {
 bool size_eval(const SizeExpr *e, const SizeValues *values, int64_t *out);
 /* The only symbol of an expression; -1: it has none, -2: several. */
 int size_one_symbol(const SizeExpr *e);
+/* Sums and products alone (s0*s0 is one, too). */
+bool size_is_linear(const SizeExpr *e);
 /* What the symbol is where e, linear in it, is `size` (rounded; whoever asks compares); values: of the others, and
  * room for its own. False: it is not linear. */
 bool size_solve(const SizeExpr *e, int symbol, int64_t size, int64_t *values, int64_t *out);

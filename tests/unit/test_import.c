@@ -215,6 +215,16 @@ START_TEST(inputs_have_names_and_types) {
 }
 END_TEST
 
+/* Of sizes that are no sums, like min(s0, 6) % 4, no symbol follows. */
+START_TEST(hints_are_sizes_of_the_export) {
+    sn_program *const p = imported("sums", SN_COMPILE_VERIFY);
+    sn_program_input in = {.size = sizeof in};
+    ck_assert(sn_program_in(p, 0, &in) == SN_OK);
+    ck_assert(in.hints[0] == 4 && in.hints[1] == 3);
+    sn_program_free(p);
+}
+END_TEST
+
 START_TEST(results_have_names_and_types) {
     static const struct {
         const char *name, *type;
@@ -450,6 +460,7 @@ int main(void) {
     tcase_add_test(tests, a_program_is_compiled);
     tcase_add_test(tests, a_program_trains);
     tcase_add_test(tests, inputs_have_names_and_types);
+    tcase_add_test(tests, hints_are_sizes_of_the_export);
     tcase_add_test(tests, results_have_names_and_types);
     tcase_add_test(tests, tied_weights_are_one_tensor);
     tcase_add_test(tests, wide_archives_are_the_same);

@@ -172,6 +172,22 @@ START_TEST(other_kinds_are_refused_by_name) {
 }
 END_TEST
 
+/* What a guard says that a size is comes before what it was in the export. */
+START_TEST(equal_sizes_are_known_from_guards) {
+    static const char asked[] = "L['x'].size()[0] != 5";
+    load("guarded");
+    unsigned char *const guard = find(asked, sizeof asked - 1, 0);
+    ck_assert_ptr_nonnull(guard);
+    put(guard, "L['x'].size()[0] == 7");
+    sn_program_input in = {.size = sizeof in};
+    sn_program *const p = import_copy();
+    ck_assert_msg(p != NULL, "%s", sn_error_take()->message);
+    ck_assert(sn_program_in(p, 0, &in) == SN_OK);
+    ck_assert_int_eq(in.hints[0], 7);
+    sn_program_free(p);
+}
+END_TEST
+
 /* Its one entry is named as the whole program was before PyTorch 2.8. */
 START_TEST(files_before_2_8_are_refused) {
     static const char name[] = "m/serialized_exported_program.json";
@@ -190,6 +206,7 @@ int main(void) {
     tcase_set_timeout(tests, 600);
     tcase_add_loop_test(tests, damaged_files_are_errors, 0, DAMAGED);
     tcase_add_test(tests, other_kinds_are_refused_by_name);
+    tcase_add_test(tests, equal_sizes_are_known_from_guards);
     tcase_add_test(tests, files_before_2_8_are_refused);
     return suite_run("import_damaged", tests);
 }
