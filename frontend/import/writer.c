@@ -13,6 +13,7 @@ const Json *writer_union(const Json *u) { return u && u->kind == JSON_object && 
 void writer_free(NodeWriter *w) {
     map_free(&w->values);
     map_free(&w->taken);
+    map_free(&w->carried);
 }
 
 /* Names ---------------------------------------------------------------------------------------- */
@@ -20,10 +21,10 @@ void writer_free(NodeWriter *w) {
 static uint64_t name_key(int scope, const char *name) { return hash_bytes((uint64_t)scope + 5, name, strlen(name)); }
 
 const char *writer_new_name(NodeWriter *w, const char *name) {
-    char *own = arena_printf(w->m->arena, "%s", *name ? name : "v");
-    for (char *c = own; c && *c; c++)
+    char *const base = arena_printf(w->m->arena, "%s", *name ? name : "v"), *own = base;
+    for (char *c = base; c && *c; c++)
         if (!is_word_char(*c)) *c = '_';
-    for (int i = 2; own && map_get(&w->taken, name_key(0, own)); i++) own = arena_printf(w->m->arena, "%s_%d", own, i);
+    for (int i = 2; own && map_get(&w->taken, name_key(0, own)); i++) own = arena_printf(w->m->arena, "%s_%d", base, i);
     return own && map_set(&w->taken, name_key(0, own), own) ? own : NULL;
 }
 

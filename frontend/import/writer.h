@@ -17,6 +17,7 @@ typedef struct NodeWriter {
     Text *text;
     Map values;        /* hash of scope and name -> "%add", "(s0+1)" */
     Map taken;         /* names of the text */
+    Map carried;       /* by symbol + 1: "%i", the tensor that it is in a body that carries numbers */
     int scope, scopes; /* of the body that is written; so many there were */
     bool no_grad;
     bool is_body;      /* a graph of its own, with symbols of its own */
@@ -70,6 +71,14 @@ Status writer_float(NodeWriter *w, const Json *node, const char *name);
 /* Before an op that may be given such a float: a cast of it where its dtype would count, until writer_casts_end; raises
  * beside a tensor of integers. */
 Status writer_floats(NodeWriter *w, const Json *inputs, WriterCasts *out);
+/* The int is what the tensor, "%i", has: a symbol of the graph; in no body. */
+Status writer_item(NodeWriter *w, const char *name, const char *tensor);
+/* Numbers that a body carries (writer_numbers.c). The int is this tensor of the body from here on. */
+Status writer_carry(NodeWriter *w, const char *name, const char *tensor);
+/* The name is what e has for carried numbers; without one of them nothing happens. */
+Status writer_carried(NodeWriter *w, const SizeExpr *e, const char *name);
+/* A number as the text has it, "(s0+1)", as a tensor of no dims: a line before. */
+Status writer_as_tensor(NodeWriter *w, const char *number, const char *dtype, const char **out);
 /* A node of torch.ops.higher_order (writer_bodies.c). */
 Status writer_higher_order(NodeWriter *w, const Json *node, const char *name);
 /* "net.py:13": the innermost frame that is the user's; NULL: none is known (writer_place.c). */

@@ -5,7 +5,7 @@
  *     %mul = aten::mul.Tensor(%x, %truediv)
  *
  * Beside a float tensor with dims such a one counts for its value alone, as a number does; beside one without, it is
- * cast to f32 for the op. */
+ * cast to f32 for the op. So are ints that a body carries (writer_numbers.c), to a narrower integer. */
 #include "frontend/import/writer.h"
 #include "runtime/base/error.h"
 
@@ -64,7 +64,7 @@ Status writer_float(NodeWriter *w, const Json *node, const char *name) {
 }
 
 typedef struct FloatPlace {
-    const Json *member; /* the node's float; NULL: it is given none */
+    const Json *member; /* the node's float, or the int that a body carries; NULL: it is given none */
     bool ints, dims;    /* beside it: a tensor that is none of floats, one that has dims */
     DType dtype;        /* of the float tensors */
 } FloatPlace;
@@ -84,22 +84,27 @@ static FloatPlace look_at(const NodeWriter *w, const Json *inputs) {
     for (int i = 0; i < inputs->n; i++) {
         const Json *const member = writer_union(json_get(&inputs->items[i], "arg"));
         const char *const name = json_string(json_get(member, "as_name"));
-        const char *const bound = writer_union_is(member, "as_sym_float") && name ? writer_get(w, name) : NULL;
+        const bool number = writer_union_is(member, "as_sym_float") || writer_union_is(member, "as_sym_int");
+        const char *const bound = number && name ? writer_get(w, name) : NULL;
         if (bound && *bound == '%') out.member = member;
         if (writer_union_is(member, "as_tensor")) look_at_tensor(w, member, &out);
     }
     return out;
 }
 
-/* The op computes in f32, to which the number goes first. */
-static Status float_as_f32(NodeWriter *w, const char *name, WriterCasts *out) {
+/* The op computes in the dtype, to which the number goes first. */
+static Status number_as(NodeWriter *w, const char *name, DType dtype, WriterCasts *out) {
     const char *const before = writer_get(w, name), *const own = writer_new_name(w, name);
     if (!own) return ST_MEMORY;
-    text_printf(w->text, "  %%%s = aten::to.dtype(%s, f32)", own, before);
+    text_printf(w->text, "  %%%s = aten::to.dtype(%s, %s)", own, before, dtype_name(dtype));
     end_line(w);
     VEC_PUSH(w->m->arena, &out->list, ((CastValue){name, before}));
     TRY(error_pending());
     return writer_set(w, name, arena_printf(w->m->arena, "%%%s", own));
+}
+
+static bool is_narrow_int(DType dtype) {
+    return dtype == DT_u8 || dtype == DT_i8 || dtype == DT_i16 || dtype == DT_i32;
 }
 
 /* A result with a number has the tensor's dtype; with a tensor of f64 and no dims only where the other one has dims. */
@@ -109,7 +114,9 @@ Status writer_floats(NodeWriter *w, const Json *inputs, WriterCasts *out) {
     const bool weaker = at.dims || at.dtype == DT_f64 || at.dtype == DT_default;
     *out = (WriterCasts){.to_f32 = false};
     if (!name || (!at.ints && weaker)) return ST_OK;
-    if (!at.ints && at.dtype == DT_f32) return float_as_f32(w, name, out);
+    if (writer_union_is(at.member, "as_sym_int"))
+        return at.dims || !is_narrow_int(at.dtype) ? ST_OK : number_as(w, name, at.dtype, out);
+    if (!at.ints && at.dtype == DT_f32) return number_as(w, name, DT_f32, out);
     return error_raise(ST_UNSUPPORTED, "the float '%.100s', which follows from sizes, beside a tensor of %s", name,
                        at.ints ? "integers" : "no dims that is narrower than f32");
 }

@@ -3,7 +3,8 @@
  *     %y = sn::cond(%p, [%x], 1, 'graph body(%x0: f32[4], s0: int) {...}', '...', ints=[s0, s0])
  *
  * Operands that are numbers are none of the op: a body has the expressions that they are outside. What symbols it has,
- * and no size of its inputs says, are its ints. */
+ * and no size of its inputs says, are its ints. Numbers that are carried are tensors (writer_numbers.c), which the graph
+ * reads behind the loop: s1 = aten::item(%i). */
 #include <stdio.h>
 
 #include "frontend/import/writer_higher.h"
@@ -50,9 +51,11 @@ static Status take_operands(WrittenFlow *f, int arg, bool carried, int *tensors)
         TRY(list_item(f->w, list, i, &operand.value));
         operand.is_tensor = operand.value[0] == '%';
         *tensors += operand.is_tensor;
-        if (carried && !operand.is_tensor)
-            return error_raise(ST_UNSUPPORTED, "%s carries the number %.100s from step to step: only tensors are",
-                               f->name, operand.value);
+        if (carried && !operand.is_tensor) {
+            TRY(writer_as_tensor(f->w, operand.value, "i64", &operand.value));
+            operand.is_tensor = true;
+            *tensors += 1;
+        }
         VEC_PUSH(f->w->m->arena, &f->operands, operand);
     }
     return error_pending();
@@ -109,6 +112,14 @@ static Status put_tensor_input(WrittenBody *b, const char *name) {
     return writer_set(w, name, arena_printf(w->m->arena, "%%%s", own));
 }
 
+static Status put_number_input(WrittenBody *b, const char *name) {
+    NodeWriter *const w = &b->w;
+    const char *const own = writer_new_name(w, arena_printf(w->m->arena, "x%d", b->inputs++));
+    if (!own) return ST_MEMORY;
+    text_printf(&b->header, "%s%%%s: i64[]", b->header.n ? ", " : "", own);
+    return writer_carry(w, name, arena_printf(w->m->arena, "%%%s", own));
+}
+
 static Status put_body_inputs(WrittenFlow *f, WrittenBody *b) {
     int n;
     const Json *const inputs = writer_higher_list(b->graph, "inputs", &n);
@@ -118,11 +129,31 @@ static Status put_body_inputs(WrittenFlow *f, WrittenBody *b) {
         const char *const tensor = json_string(json_get(member, "name"));
         const char *const number = json_string(json_get(member, "as_name"));
         const bool is_tensor = writer_union_is(member, "as_tensor") && tensor;
-        if (is_tensor != f->operands.at[i].is_tensor) return writer_higher_wrong(f->name);
+        const bool is_number = writer_union_is(member, "as_sym_int") && number && f->operands.at[i].is_tensor;
+        if (is_tensor != f->operands.at[i].is_tensor && !is_number) return writer_higher_wrong(f->name);
         if (is_tensor) TRY(put_tensor_input(b, tensor));
-        if (number) TRY(writer_set(&b->w, number, f->operands.at[i].value));
+        if (is_number) TRY(put_number_input(b, number));
+        if (number && !is_number) TRY(writer_set(&b->w, number, f->operands.at[i].value));
     }
     return ST_OK;
+}
+
+/* A number is a tensor of no dims. */
+static Status put_body_result(WrittenFlow *f, WrittenBody *b, const Json *output) {
+    const Json *const member = writer_union(output);
+    const bool is_int = writer_union_is(member, "as_sym_int") || writer_union_is(member, "as_int");
+    const bool is_truth = writer_union_is(member, "as_sym_bool") || writer_union_is(member, "as_bool");
+    const char *value;
+    Text text = {0};
+    if (writer_union_is(member, "as_tensor")) return writer_arg(&b->w, output, &b->returned);
+    if (!is_int && !is_truth)
+        return error_raise(ST_UNSUPPORTED, "a body of %s gives something else than tensors and numbers", f->name);
+    Status status = writer_arg(&b->w, output, &text);
+    value = text_str(&text);
+    if (status == ST_OK && *value != '%') status = writer_as_tensor(&b->w, value, is_int ? "i64" : "bool", &value);
+    if (status == ST_OK) text_puts(&b->returned, value);
+    text_free(&text);
+    return status;
 }
 
 static Status put_body_results(WrittenFlow *f, WrittenBody *b) {
@@ -130,10 +161,8 @@ static Status put_body_results(WrittenFlow *f, WrittenBody *b) {
     const Json *const outputs = writer_higher_list(b->graph, "outputs", &n);
     if (n < 0) return writer_higher_wrong(f->name);
     for (int i = 0; i < n; i++) {
-        if (!writer_union_is(writer_union(&outputs->items[i]), "as_tensor"))
-            return error_raise(ST_UNSUPPORTED, "a body of %s gives something else than tensors", f->name);
         if (i) text_puts(&b->returned, ", ");
-        TRY(writer_arg(&b->w, &outputs->items[i], &b->returned));
+        TRY(put_body_result(f, b, &outputs->items[i]));
     }
     return ST_OK;
 }
@@ -228,15 +257,9 @@ static Status put_predicate(WrittenFlow *f) {
     Text value = {0};
     if (!member) return writer_higher_wrong(f->name);
     Status status = writer_arg(w, arg, &value);
-    if (status == ST_OK && !writer_union_is(member, "as_tensor")) {
-        const char *const own = writer_new_name(w, "pred");
-        text_printf(w->text, "  %%%s = aten::full([], %s, dtype=bool)", own, text_str(&value));
-        writer_attributes(w, w->text);
-        text_puts(w->text, "\n");
-        text_free(&value);
-        text_printf(&value, "%%%s", own);
-    }
-    if (status == ST_OK) text_printf(&f->line, "sn::cond(%s, [", text_str(&value));
+    const char *pred = text_str(&value);
+    if (status == ST_OK && *pred != '%') status = writer_as_tensor(w, pred, "bool", &pred);
+    if (status == ST_OK) text_printf(&f->line, "sn::cond(%s, [", pred);
     text_free(&value);
     return status;
 }
@@ -290,15 +313,45 @@ static Status put_map(WrittenFlow *f) {
     return put_scan_of(f, 0, slices);
 }
 
+/* "%a, %b = ": a number is a tensor first. */
+static Status put_flow_results(WrittenFlow *f, const Json *outputs, Text *out) {
+    NodeWriter *const w = f->w;
+    for (int i = 0; i < outputs->n; i++) {
+        const Json *const member = writer_union(&outputs->items[i]);
+        const char *const number = json_string(json_get(member, "as_name"));
+        const char *const name = number ? number : json_string(json_get(member, "name"));
+        const char *const own = name ? writer_new_name(w, name) : NULL;
+        const bool is_number = writer_union_is(member, "as_sym_int") && number;
+        if (!is_number && (!writer_union_is(member, "as_tensor") || !name))
+            return error_raise(ST_UNSUPPORTED, "%s has a result of the kind '%.60s'", f->name,
+                               member ? member->key : "?");
+        if (!own) return ST_MEMORY;
+        text_printf(out, "%s%%%s", i ? ", " : "", own);
+        TRY(writer_set(w, name, arena_printf(w->m->arena, "%%%s", own)));
+    }
+    text_puts(out, outputs->n ? " = " : "");
+    return ST_OK;
+}
+
+static Status read_numbers(WrittenFlow *f, const Json *outputs) {
+    for (int i = 0; i < outputs->n; i++) {
+        const char *const name = json_string(json_get(json_get(&outputs->items[i], "as_sym_int"), "as_name"));
+        const char *const tensor = name ? writer_get(f->w, name) : NULL;
+        if (tensor) TRY(f->w->is_body ? writer_carry(f->w, name, tensor) : writer_item(f->w, name, tensor));
+    }
+    return ST_OK;
+}
+
 static Status end_call(WrittenFlow *f, const Json *node) {
+    const Json *const outputs = json_get(node, "outputs");
     Text results = {0};
-    const Status status = writer_results(f->w, json_get(node, "outputs"), &results);
+    const Status status = put_flow_results(f, outputs, &results);
     if (f->ints.n) text_printf(&f->line, ", ints=[%s]", text_str(&f->ints));
     text_puts(&f->line, ")");
     writer_attributes(f->w, &f->line);
     if (status == ST_OK) text_printf(f->w->text, "  %s%s\n", text_str(&results), text_str(&f->line));
     text_free(&results);
-    return status;
+    return status == ST_OK ? read_numbers(f, outputs) : status;
 }
 
 typedef struct FlowOp {

@@ -116,6 +116,28 @@ Status writer_check_ops(Model *m) {
     return status;
 }
 
+static bool takes_tensor(ParamType type) {
+    return type == PT_tensor || type == PT_tensor_opt || type == PT_tensors || type == PT_tensors_opt;
+}
+
+/* "%x", or in a list "[s0, %x]": no rest of a division. */
+static bool has_value(const char *text) {
+    bool any = *text == '%';
+    for (const char *c = text; *c && !any; c++) any = c[0] == '%' && (c[-1] == '[' || c[-1] == ' ');
+    return any;
+}
+
+/* A number that is a tensor here is one to the op, too. */
+static Status put_arg(NodeWriter *w, const Called *called, int at, const Json *arg, Text *line) {
+    const Json *const member = writer_union(arg);
+    const size_t from = line->n;
+    TRY(writer_arg(w, arg, line));
+    const bool number = member && starts(member->key, "as_sym_") && at >= 0;
+    if (!number || takes_tensor(called->row->params[at].type) || !has_value(text_str(line) + from)) return ST_OK;
+    return error_raise(ST_UNSUPPORTED, "%s has a number that values give for '%s', which is no tensor",
+                       called->row->name, called->row->params[at].name);
+}
+
 /* By place as long as none is left out, then by name. to_f32: dtype is f32, where the file has None, too. */
 static Status put_args(NodeWriter *w, const Called *called, const Json *inputs, bool to_f32, Text *line) {
     int next = 0;
@@ -130,7 +152,7 @@ static Status put_args(NodeWriter *w, const Called *called, const Json *inputs, 
         if (!first) text_puts(line, ", ");
         if (at != next || is_out) text_printf(line, "%s=", name);
         next = at == next ? next + 1 : -1;
-        TRY(writer_arg(w, json_get(&inputs->items[i], "arg"), line));
+        TRY(put_arg(w, called, at, json_get(&inputs->items[i], "arg"), line));
     }
     return ST_OK;
 }
@@ -267,7 +289,7 @@ static Status bind_number(NodeWriter *w, const SymKind *kind, const char *name) 
     if (status == ST_OK && (plain || (e && size_print(&w->m->symbols, e, &text))))
         status = writer_set(w, name, arena_printf(w->m->arena, "%s", text_str(&text)));
     text_free(&text);
-    return status;
+    return status == ST_OK && e && !writer_get(w, name) ? writer_carried(w, e, name) : status;
 }
 
 static Status bind_numbers(NodeWriter *w, const Json *node, const Json *outputs) {
@@ -302,6 +324,16 @@ static Status item_symbol(NodeWriter *w, const char *name, int *out) {
     return check.holds ? error_pending() : ST_MEMORY;
 }
 
+Status writer_item(NodeWriter *w, const char *name, const char *tensor) {
+    Text at = {0};
+    int number = -1;
+    TRY(item_symbol(w, name, &number));
+    writer_attributes(w, &at);
+    text_printf(w->text, "  s%d = aten::item(%s)%s\n", number, tensor, text_str(&at));
+    text_free(&at);
+    return bind_number(w, sym_kinds, name);
+}
+
 static bool is_item(const char *target, const Json *outputs) {
     const bool reads = starts(target, "torch.ops.aten.item.") || starts(target, "torch.ops.aten._local_scalar_dense.");
     return reads && outputs->n == 1 && json_get(&outputs->items[0], "as_sym_int");
@@ -309,17 +341,25 @@ static bool is_item(const char *target, const Json *outputs) {
 
 static Status write_item(NodeWriter *w, const Json *inputs, const Json *outputs) {
     const char *value, *const name = json_string(json_get(json_get(&outputs->items[0], "as_sym_int"), "as_name"));
-    Text at = {0};
-    int number = -1;
     if (!inputs->n || !name) return error_raise(ST_PARSE, "model.json: aten::item has no input, or no result");
     if (w->is_body)
         return error_raise(ST_UNSUPPORTED, "aten::item in a body of control flow: no graph reads values there");
     TRY(writer_tensor(w, json_get(&inputs->items[0], "arg"), &value));
-    TRY(item_symbol(w, name, &number));
-    writer_attributes(w, &at);
-    text_printf(w->text, "  s%d = aten::item(%s)%s\n", number, value, text_str(&at));
-    text_free(&at);
-    return bind_number(w, sym_kinds, name);
+    return writer_item(w, name, value);
+}
+
+/* What a body asks of the numbers that it carries. */
+static Status write_assert(NodeWriter *w, const Json *inputs, bool *written) {
+    const Json *const given = inputs->n ? json_get(json_get(&inputs->items[0], "arg"), "as_sym_bool") : NULL;
+    const char *const name = json_string(json_get(given, "as_name")), *const value = name ? writer_get(w, name) : NULL;
+    *written = value && *value == '%' && inputs->n > 1;
+    if (!*written) return ST_OK;
+    text_printf(w->text, "  aten::_assert_async.msg(%s, ", value);
+    TRY(writer_arg(w, json_get(&inputs->items[1], "arg"), w->text));
+    text_puts(w->text, ")");
+    writer_attributes(w, w->text);
+    text_puts(w->text, "\n");
+    return ST_OK;
 }
 
 /* What is known before the first op. */
@@ -357,11 +397,14 @@ static Status write_node(NodeWriter *w, const Json *node) {
         return error_raise(ST_PARSE, "model.json: a node has no inputs or outputs");
     bool is_check = false;
     if (is_item(target, outputs)) return write_item(w, inputs, outputs);
-    if (only_sizes(outputs)) return bind_numbers(w, node, outputs);
-    if (starts(target, "torch.ops.aten._assert_scalar")) TRY(add_check(w, inputs, &is_check));
-    if (is_check) return ST_OK;
     if (starts(target, "torch.ops.higher_order."))
         return writer_higher_order(w, node, target + strlen("torch.ops.higher_order."));
+    if (only_sizes(outputs)) return bind_numbers(w, node, outputs);
+    if (starts(target, "torch.ops.aten._assert_scalar")) {
+        TRY(add_check(w, inputs, &is_check));
+        if (!is_check) TRY(write_assert(w, inputs, &is_check));
+    }
+    if (is_check) return ST_OK;
     if (starts(target, "torch.ops.")) return write_op(w, node, inputs, outputs);
     return error_raise(ST_UNSUPPORTED,
                        "the program calls '%.200s', which is no op: run_decompositions() leaves ops alone", target);

@@ -325,6 +325,24 @@ class Numbers(torch.nn.Module):
         return one, two, last, rows, loop, map_rows(lambda a, k: a * k + m, x, x.sum())
 
 
+class Counts(torch.nn.Module):
+    """Numbers that loops carry, and what is asked and computed of them."""
+
+    def forward(self, x, y):
+        from torch._higher_order_ops.while_loop import while_loop
+
+        n = x.shape[0]
+
+        def body(i, j, a, b):
+            torch._check(i >= 0)
+            inner, c = while_loop(lambda k, d: k < j, lambda k, d: (k + 2, d * k + 1), (i + 1, a))
+            return i + 1, j + i % 3 - max(j // 2, i), c - (j - 1) ** 2, b + j
+
+        i, j, a, b = while_loop(lambda i, j, a, b: i < n, body, (n - 3, n * 2, x, y))
+        torch._check(i >= 3)
+        return a + i, j + 1, x.new_zeros(3) + j, b, x.new_ones(i) * n
+
+
 class Sums(torch.nn.Module):
     """What sizes are computed to."""
 
@@ -410,6 +428,7 @@ PROGRAMS = {
     "through": (Through, [lambda: ((randn(2, 2), randn(1)), {})], {}),
     "checked": (Checked, [lambda: ((torch.tensor([1, 0, 1, 1]), randn(4)), {}), lambda: ((torch.tensor([1, 1, 1, 1, 1, 0]), randn(7)), {})], dict(dynamic_shapes=({0: Dim.AUTO}, {0: Dim.AUTO}))),
     "numbers": (Numbers, [lambda: ((randn(3, 4),), {}), lambda: ((randn(6, 2) - 3,), {}), lambda: ((randn(4, 3) + 1,), {})], dict(dynamic_shapes=({0: Dim.AUTO, 1: Dim.AUTO},))),
+    "counts": (Counts, [lambda: ((randn(4), torch.tensor(3, dtype=torch.int32)), {}), lambda: ((randn(6), torch.tensor(-5, dtype=torch.int32)), {})], dict(dynamic_shapes=({0: Dim.AUTO}, None))),
     "sums": (Sums, [lambda: ((randn(4, 3), 2), {}), lambda: ((randn(7, 3), 2), {})], dict(dynamic_shapes=({0: Dim.AUTO}, None))),
     "floats": (Floats, [lambda: ((randn(4, 3),), {}), lambda: ((randn(7, 3),), {})], dict(dynamic_shapes=({0: Dim.AUTO},))),
     "rows": (Rows, [lambda: ((randn(4, 3),), {"y": randn(2, 3)}), lambda: ((randn(1, 3),), {"y": randn(5, 3)})], dict(strict=True, dynamic_shapes={"x": {0: Dim("rows", min=1, max=9)}, "y": {0: Dim.AUTO}})),
