@@ -22,6 +22,7 @@ typedef struct WrittenFlow {
     const HigherArgs *args;
     const char *name;
     VEC(FlowOperand) operands; /* as a body is given them */
+    bool twice;                /* a body's results are what it carries and what it gives */
     Text line, ints;
 } WrittenFlow;
 
@@ -160,9 +161,9 @@ static Status put_body_results(WrittenFlow *f, WrittenBody *b) {
     int n;
     const Json *const outputs = writer_higher_list(b->graph, "outputs", &n);
     if (n < 0) return writer_higher_wrong(f->name);
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < (f->twice ? 2 * n : n); i++) {
         if (i) text_puts(&b->returned, ", ");
-        TRY(put_body_result(f, b, &outputs->items[i]));
+        TRY(put_body_result(f, b, &outputs->items[i % n]));
     }
     return ST_OK;
 }
@@ -342,24 +343,114 @@ static Status read_numbers(WrittenFlow *f, const Json *outputs) {
     return ST_OK;
 }
 
+/* The call that stands in f->line, with these results. */
+static void put_call(WrittenFlow *f, const char *results) {
+    if (f->ints.n) text_printf(&f->line, ", ints=[%s]", text_str(&f->ints));
+    text_puts(&f->line, ")");
+    writer_attributes(f->w, &f->line);
+    text_printf(f->w->text, "  %s%s\n", results, text_str(&f->line));
+}
+
 static Status end_call(WrittenFlow *f, const Json *node) {
     const Json *const outputs = json_get(node, "outputs");
     Text results = {0};
     const Status status = put_flow_results(f, outputs, &results);
-    if (f->ints.n) text_printf(&f->line, ", ints=[%s]", text_str(&f->ints));
-    text_puts(&f->line, ")");
-    writer_attributes(f->w, &f->line);
-    if (status == ST_OK) text_printf(f->w->text, "  %s%s\n", text_str(&results), text_str(&f->line));
+    if (status == ST_OK) put_call(f, text_str(&results));
     text_free(&results);
     return status == ST_OK ? read_numbers(f, outputs) : status;
+}
+
+/* Scans without a first carry ------------------------------------------------------------------ */
+
+/* "  %name = " and the value "%name". */
+static Status begin_line(WrittenFlow *f, const char *name, const char **out) {
+    const char *const own = writer_new_name(f->w, name);
+    *out = own ? arena_printf(f->w->m->arena, "%%%s", own) : NULL;
+    if (!*out) return ST_MEMORY;
+    text_printf(f->w->text, "  %s = ", *out);
+    return ST_OK;
+}
+
+static void end_line(const WrittenFlow *f) {
+    writer_attributes(f->w, f->w->text);
+    text_puts(f->w->text, "\n");
+}
+
+/* Operands become: the first slice of each, which is carried, then what is behind it. */
+static Status split_first(WrittenFlow *f, int n) {
+    Arena *const arena = f->w->m->arena;
+    const char *rest;
+    for (int i = 0; i < n; i++) {
+        FlowOperand *const all = &f->operands.at[i];
+        const char *const whole = all->value;
+        TRY(begin_line(f, "first", &all->value));
+        text_printf(f->w->text, "aten::select.int(%s, 0, 0)", whole);
+        end_line(f);
+        TRY(begin_line(f, "rest", &rest));
+        text_printf(f->w->text, "aten::slice.Tensor(%s, 0, 1)", whole);
+        end_line(f);
+        VEC_PUSH(arena, &f->operands, ((FlowOperand){rest, true}));
+    }
+    return error_pending();
+}
+
+/* A result is the first slice, then what the scan gave for the others. */
+static Status join_first(WrittenFlow *f, const Json *outputs, const FlowOperand *first, const char *const *rest) {
+    const char *value;
+    for (int i = 0; i < outputs->n; i++) {
+        const char *const name = json_string(json_get(json_get(&outputs->items[i], "as_tensor"), "name"));
+        const char *row;
+        if (!name) return writer_higher_wrong(f->name);
+        TRY(begin_line(f, "row", &row));
+        text_printf(f->w->text, "aten::unsqueeze(%s, 0)", first[i].value);
+        end_line(f);
+        TRY(begin_line(f, name, &value));
+        text_printf(f->w->text, "aten::cat([%s, %s], 0)", row, rest[i]);
+        end_line(f);
+        TRY(writer_set(f->w, name, value));
+    }
+    return ST_OK;
+}
+
+/* (combine, [xs], [additional]): what was combined so far is carried, and is what each step gives. */
+static Status put_associative(WrittenFlow *f) {
+    int n, more;
+    TRY(take_operands(f, 1, true, &n));
+    TRY(split_first(f, n));
+    TRY(take_operands(f, 2, false, &more));
+    f->twice = true;
+    return put_scan_of(f, n, n);
+}
+
+static Status end_associative(WrittenFlow *f, const Json *node) {
+    const Json *const outputs = json_get(node, "outputs");
+    Arena *const arena = f->w->m->arena;
+    const int n = outputs->n;
+    const char **const rest = ARENA_ARRAY(arena, const char *, n + 1);
+    Text results = {0};
+    if (!rest) return ST_MEMORY;
+    if (2 * n > f->operands.n) return writer_higher_wrong(f->name);
+    for (int i = 0; i < 2 * n; i++) {
+        const char *const own = writer_new_name(f->w, i < n ? "last" : "scanned");
+        if (own) text_printf(&results, "%s%%%s", i ? ", " : "", own);
+        if (own && i >= n) rest[i - n] = arena_printf(arena, "%%%s", own);
+    }
+    text_puts(&results, " = ");
+    put_call(f, text_str(&results));
+    text_free(&results);
+    return error_pending() ? error_pending() : join_first(f, outputs, f->operands.at, rest);
 }
 
 typedef struct FlowOp {
     const char *name;
     Status (*put)(WrittenFlow *f);
+    Status (*end)(WrittenFlow *f, const Json *node);
 } FlowOp;
-static const FlowOp flows[] = {
-    {"cond", put_cond}, {"while_loop", put_while}, {"scan", put_scan}, {"map_impl", put_map}};
+static const FlowOp flows[] = {{"cond", put_cond, end_call},
+                               {"while_loop", put_while, end_call},
+                               {"scan", put_scan, end_call},
+                               {"map_impl", put_map, end_call},
+                               {"associative_scan", put_associative, end_associative}};
 
 Status writer_flow(NodeWriter *w, const Json *node, const HigherArgs *args, const char *name) {
     WrittenFlow f = {.w = w, .args = args, .name = name};
@@ -367,7 +458,7 @@ Status writer_flow(NodeWriter *w, const Json *node, const HigherArgs *args, cons
     for (int i = 0; i < COUNT_OF(flows) && !op; i++) op = strcmp(name, flows[i].name) ? NULL : &flows[i];
     if (!op) return error_raise(ST_UNSUPPORTED, "there is no op of higher order '%.60s' here", name);
     Status status = op->put(&f);
-    if (status == ST_OK) status = end_call(&f, node);
+    if (status == ST_OK) status = op->end(&f, node);
     text_free(&f.line), text_free(&f.ints);
     return status;
 }

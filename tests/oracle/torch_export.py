@@ -343,6 +343,18 @@ class Counts(torch.nn.Module):
         return a + i, j + 1, x.new_zeros(3) + j, b, x.new_ones(i) * n
 
 
+class Running(torch.nn.Module):
+    """Scans without a first carry."""
+
+    def forward(self, x, y):
+        from torch._higher_order_ops.associative_scan import associative_scan
+
+        affine = lambda a, b: {"p": a["p"] * b["p"], "q": a["q"] * b["p"] + b["q"]}
+        both = associative_scan(affine, {"p": x, "q": y}, 1, reverse=True, combine_mode="pointwise")
+        one = associative_scan(torch.maximum, x[:1], 0, combine_mode="pointwise")
+        return both, associative_scan(lambda a, b: a + b, x.to(torch.int64), 0, combine_mode="pointwise"), one
+
+
 class Sums(torch.nn.Module):
     """What sizes are computed to."""
 
@@ -429,6 +441,7 @@ PROGRAMS = {
     "checked": (Checked, [lambda: ((torch.tensor([1, 0, 1, 1]), randn(4)), {}), lambda: ((torch.tensor([1, 1, 1, 1, 1, 0]), randn(7)), {})], dict(dynamic_shapes=({0: Dim.AUTO}, {0: Dim.AUTO}))),
     "numbers": (Numbers, [lambda: ((randn(3, 4),), {}), lambda: ((randn(6, 2) - 3,), {}), lambda: ((randn(4, 3) + 1,), {})], dict(dynamic_shapes=({0: Dim.AUTO, 1: Dim.AUTO},))),
     "counts": (Counts, [lambda: ((randn(4), torch.tensor(3, dtype=torch.int32)), {}), lambda: ((randn(6), torch.tensor(-5, dtype=torch.int32)), {})], dict(dynamic_shapes=({0: Dim.AUTO}, None))),
+    "running": (Running, [lambda: ((randn(4, 3), randn(4, 3)), {}), lambda: ((randn(9, 3), randn(9, 3)), {})], dict(dynamic_shapes=({0: Dim.AUTO}, {0: Dim.AUTO}))),
     "sums": (Sums, [lambda: ((randn(4, 3), 2), {}), lambda: ((randn(7, 3), 2), {})], dict(dynamic_shapes=({0: Dim.AUTO}, None))),
     "floats": (Floats, [lambda: ((randn(4, 3),), {}), lambda: ((randn(7, 3),), {})], dict(dynamic_shapes=({0: Dim.AUTO},))),
     "rows": (Rows, [lambda: ((randn(4, 3),), {"y": randn(2, 3)}), lambda: ((randn(1, 3),), {"y": randn(5, 3)})], dict(strict=True, dynamic_shapes={"x": {0: Dim("rows", min=1, max=9)}, "y": {0: Dim.AUTO}})),
@@ -438,7 +451,7 @@ PROGRAMS = {
     "spectrum": (Spectrum, [lambda: ((randn(8),), {})], {}),
 }
 EVAL = {"block"}
-ATEN = {"state", "half", "writes", "net", "lists", "cache", "checked", "numbers", "values", "floats"}  # as core ops, too
+ATEN = {"state", "half", "writes", "net", "lists", "cache", "checked", "numbers", "values", "floats", "running"}  # as core ops, too
 GRADIENTS = {"block", "net", "cond", "strided"}
 WIDE = {"tied"}  # as a zip64 archive, too
 

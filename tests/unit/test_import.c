@@ -14,7 +14,7 @@ static const char *const programs[] = {
     "net",    "net_aten",    "writes_aten", "where",   "lists",    "lists_aten",   "nested",      "strided",
     "cache",  "cache_aten",  "only_state",  "through", "checked",  "checked_aten", "numbers",     "numbers_aten",
     "sums",   "rows",        "draft",       "guarded", "item",     "values",       "values_aten", "totals",
-    "floats", "floats_aten", "variadic",    "counts"};
+    "floats", "floats_aten", "variadic",    "counts",  "running",  "running_aten"};
 enum { PROGRAMS = sizeof programs / sizeof *programs, MOST_VALUES = 16 };
 static const sn_compile_mode modes[] = {SN_COMPILE_EAGER, SN_COMPILE_VERIFY, SN_COMPILE_REPLAY};
 enum { MODES = sizeof modes / sizeof *modes };
