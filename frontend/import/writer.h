@@ -70,7 +70,13 @@ Status writer_check_ops(Model *m);
 Status writer_float(NodeWriter *w, const Json *node, const char *name);
 /* Before an op that may be given such a float: a cast of it where its dtype would count, until writer_casts_end; raises
  * beside a tensor of integers. */
-Status writer_floats(NodeWriter *w, const Json *inputs, WriterCasts *out);
+Status writer_floats(NodeWriter *w, const OpRow *row, const Json *inputs, WriterCasts *out);
+/* The row, or where it wants a number and is given such a float the one that takes a tensor (lerp.Tensor), if any. */
+const OpRow *writer_row_of_tensors(const NodeWriter *w, const OpRow *row, const Json *inputs);
+/* full, scalar_tensor and their like; *written: one is given such a float, and stands there. */
+Status writer_filled(NodeWriter *w, const Json *inputs, const Json *outputs, bool *written);
+/* The float is what the tensor has. */
+Status writer_float_item(NodeWriter *w, const char *name, const char *tensor);
 /* The int is what the tensor, "%i", has: a symbol of the graph; in no body. */
 Status writer_item(NodeWriter *w, const char *name, const char *tensor);
 /* Numbers that a body carries (writer_numbers.c). The int is this tensor of the body from here on. */

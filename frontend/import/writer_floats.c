@@ -5,7 +5,8 @@
  *     %mul = aten::mul.Tensor(%x, %truediv)
  *
  * Beside a float tensor with dims such a one counts for its value alone, as a number does; beside one without, it is
- * cast to f32 for the op. So are ints that a body carries (writer_numbers.c), to a narrower integer. */
+ * cast to f32 for the op. So are ints that a body carries (writer_numbers.c), to a narrower integer. Ops that want a
+ * number are called by their overload that takes a tensor. */
 #include "frontend/import/writer.h"
 #include "runtime/base/error.h"
 
@@ -64,10 +65,18 @@ Status writer_float(NodeWriter *w, const Json *node, const char *name) {
 }
 
 typedef struct FloatPlace {
-    const Json *member; /* the node's float, or the int that a body carries; NULL: it is given none */
-    bool ints, dims;    /* beside it: a tensor that is none of floats, one that has dims */
-    DType dtype;        /* of the float tensors */
+    bool ints, dims; /* beside a number: a tensor that is none of floats, one that has dims */
+    DType dtype;     /* of the float tensors, or of the only ones */
 } FloatPlace;
+
+/* The name of a float of sizes, or of an int that a body carries; NULL: the argument is none. */
+static const char *number_of(const NodeWriter *w, const Json *arg, bool *is_int) {
+    const Json *const member = writer_union(arg);
+    const char *const name = json_string(json_get(member, "as_name"));
+    *is_int = writer_union_is(member, "as_sym_int");
+    const char *const bound = name && (*is_int || writer_union_is(member, "as_sym_float")) ? writer_get(w, name) : NULL;
+    return bound && *bound == '%' ? name : NULL;
+}
 
 static void look_at_tensor(const NodeWriter *w, const Json *member, FloatPlace *out) {
     const Json *const meta = model_meta(w->graph, json_string(json_get(member, "name")));
@@ -79,15 +88,17 @@ static void look_at_tensor(const NodeWriter *w, const Json *member, FloatPlace *
     out->dtype = out->dtype == DT_default || out->dtype == dtype ? dtype : DT_f64;
 }
 
+/* A mask says nothing of dtypes. */
+static bool is_mask(const Json *input) {
+    const char *const name = json_string(json_get(input, "name"));
+    return name && (!strcmp(name, "mask") || !strcmp(name, "condition"));
+}
+
 static FloatPlace look_at(const NodeWriter *w, const Json *inputs) {
     FloatPlace out = {.dtype = DT_default};
     for (int i = 0; i < inputs->n; i++) {
         const Json *const member = writer_union(json_get(&inputs->items[i], "arg"));
-        const char *const name = json_string(json_get(member, "as_name"));
-        const bool number = writer_union_is(member, "as_sym_float") || writer_union_is(member, "as_sym_int");
-        const char *const bound = number && name ? writer_get(w, name) : NULL;
-        if (bound && *bound == '%') out.member = member;
-        if (writer_union_is(member, "as_tensor")) look_at_tensor(w, member, &out);
+        if (writer_union_is(member, "as_tensor") && !is_mask(&inputs->items[i])) look_at_tensor(w, member, &out);
     }
     return out;
 }
@@ -108,15 +119,102 @@ static bool is_narrow_int(DType dtype) {
 }
 
 /* A result with a number has the tensor's dtype; with a tensor of f64 and no dims only where the other one has dims. */
-Status writer_floats(NodeWriter *w, const Json *inputs, WriterCasts *out) {
-    const FloatPlace at = look_at(w, inputs);
-    const char *const name = json_string(json_get(at.member, "as_name"));
-    const bool weaker = at.dims || at.dtype == DT_f64 || at.dtype == DT_default;
-    *out = (WriterCasts){.to_f32 = false};
-    if (!name || (!at.ints && weaker)) return ST_OK;
-    if (writer_union_is(at.member, "as_sym_int"))
-        return at.dims || !is_narrow_int(at.dtype) ? ST_OK : number_as(w, name, at.dtype, out);
-    if (!at.ints && at.dtype == DT_f32) return number_as(w, name, DT_f32, out);
+static Status place_float(NodeWriter *w, const FloatPlace *at, const char *name, WriterCasts *out) {
+    const bool weaker = at->dims || at->dtype == DT_f64 || at->dtype == DT_default;
+    if (!at->ints && weaker) return ST_OK;
+    if (!at->ints && at->dtype == DT_f32) return number_as(w, name, DT_f32, out);
     return error_raise(ST_UNSUPPORTED, "the float '%.100s', which follows from sizes, beside a tensor of %s", name,
-                       at.ints ? "integers" : "no dims that is narrower than f32");
+                       at->ints ? "integers" : "no dims that is narrower than f32");
+}
+
+Status writer_floats(NodeWriter *w, const OpRow *row, const Json *inputs, WriterCasts *out) {
+    const FloatPlace at = look_at(w, inputs);
+    const bool same_dtype = row == op_row(OP_ID(lerp_Tensor));
+    *out = (WriterCasts){.to_f32 = false};
+    for (int i = 0; i < inputs->n; i++) {
+        bool is_int;
+        const char *const name = number_of(w, json_get(&inputs->items[i], "arg"), &is_int);
+        if (!name) continue;
+        if (is_int && !at.dims && is_narrow_int(at.dtype)) TRY(number_as(w, name, at.dtype, out));
+        if (!is_int)
+            TRY(same_dtype && at.dtype == DT_f32 ? number_as(w, name, at.dtype, out) : place_float(w, &at, name, out));
+    }
+    return ST_OK;
+}
+
+/* Where numbers are none --------------------------------------------------------------------------- */
+
+static bool takes_tensor(ParamType type) {
+    return type == PT_tensor || type == PT_tensor_opt || type == PT_tensors || type == PT_tensors_opt;
+}
+
+/* Whether the op takes tensors where it is given such numbers; *any: it is given one. */
+static bool row_fits(const NodeWriter *w, const OpRow *row, const Json *inputs, bool *any) {
+    bool fits = true, is_int;
+    for (int i = 0; i < inputs->n; i++) {
+        const int at = op_param_find(row, json_string(json_get(&inputs->items[i], "name")));
+        const bool number = number_of(w, json_get(&inputs->items[i], "arg"), &is_int) != NULL;
+        *any = *any || number;
+        fits = fits && at >= 0 && (!number || takes_tensor(row->params[at].type));
+    }
+    return fits;
+}
+
+const OpRow *writer_row_of_tensors(const NodeWriter *w, const OpRow *row, const Json *inputs) {
+    static const struct {
+        const char *scalar, *tensor;
+    } overloads[] = {{".Scalar", ".Tensor"},
+                     {".Tensor_Scalar", ".Tensor_Tensor"},
+                     {".ScalarOther", ".self"},
+                     {".ScalarSelf", ".self"},
+                     {"", ".Tensor"}};
+    bool any = false;
+    if (row_fits(w, row, inputs, &any) || !any) return row;
+    const char *const dot = strchr(row->name, '.'), *const suffix = dot ? dot : "";
+    for (int i = 0; i < COUNT_OF(overloads); i++) {
+        OpForm form;
+        const char *const name = strcmp(suffix, overloads[i].scalar)
+                                     ? NULL
+                                     : arena_printf(w->m->arena, "%.*s%s", (int)(strlen(row->name) - strlen(suffix)),
+                                                    row->name, overloads[i].tensor);
+        const OpRow *const other = name ? op_find(name, strlen(name), &form) : NULL;
+        if (other && form == FORM_functional && row_fits(w, other, inputs, &any)) return other;
+    }
+    return row;
+}
+
+/* aten::full and scalar_tensor of such a float: it is cast, and expanded to the size. */
+Status writer_filled(NodeWriter *w, const Json *inputs, const Json *outputs, bool *written) {
+    const Json *const result = outputs->n == 1 ? json_get(&outputs->items[0], "as_tensor") : NULL;
+    const Json *const code = json_get(model_meta(w->graph, json_string(json_get(result, "name"))), "dtype");
+    const char *number = NULL;
+    Text size = {0}, line = {0};
+    bool is_int;
+    *written = false;
+    for (int i = 0; i < inputs->n && !number; i++) number = number_of(w, json_get(&inputs->items[i], "arg"), &is_int);
+    if (!number || !code || !code->is_int || model_dtype(code->i) == DT_default) return ST_OK;
+    Status status = ST_OK;
+    for (int i = 0; i < inputs->n && status == ST_OK; i++) {
+        const char *const name = json_string(json_get(&inputs->items[i], "name"));
+        if (name && !strcmp(name, "size")) status = writer_arg(w, json_get(&inputs->items[i], "arg"), &size);
+    }
+    const char *const own = writer_new_name(w, number), *const dtype = dtype_name(model_dtype(code->i));
+    if (status == ST_OK) text_printf(w->text, "  %%%s = aten::to.dtype(%s, %s)", own, writer_get(w, number), dtype);
+    end_line(w);
+    if (status == ST_OK) status = writer_results(w, outputs, &line);
+    if (status == ST_OK)
+        text_printf(w->text, "  %saten::expand_copy(%%%s, %s)", text_str(&line), own, size.n ? text_str(&size) : "[]");
+    end_line(w);
+    text_free(&size), text_free(&line);
+    *written = true;
+    return status;
+}
+
+Status writer_float_item(NodeWriter *w, const char *name, const char *tensor) {
+    const char *const own = writer_new_name(w, name), *const value =
+                                                          own ? arena_printf(w->m->arena, "%%%s", own) : NULL;
+    if (!value) return ST_MEMORY;
+    text_printf(w->text, "  %s = aten::to.dtype(%s, f64)", value, tensor);
+    end_line(w);
+    return writer_set(w, name, value);
 }

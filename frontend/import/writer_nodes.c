@@ -243,13 +243,21 @@ static Status number_found(NodeWriter *w, const Json *inputs, const Json *output
     return ST_OK;
 }
 
+static bool is_filled(const char *name) {
+    return !strcmp(name, "aten::full") || !strcmp(name, "aten::new_full") || !strcmp(name, "aten::scalar_tensor");
+}
+
 static Status write_op(NodeWriter *w, const Json *node, const Json *inputs, const Json *outputs) {
     const char *const name = op_name(w->m->arena, target_of(node));
     Called called;
     WriterCasts floats;
+    bool filled = false;
     if (!name) return error_raise(ST_PARSE, "model.json: the target '%.200s' is no op", target_of(node));
     if (!find_op(name, &called)) return error_raise(ST_UNSUPPORTED, "no op is called '%.100s'", name);
-    TRY(writer_floats(w, inputs, &floats));
+    if (is_filled(name)) TRY(writer_filled(w, inputs, outputs, &filled));
+    if (filled) return ST_OK;
+    if (called.form == FORM_functional) called.row = writer_row_of_tensors(w, called.row, inputs);
+    TRY(writer_floats(w, called.row, inputs, &floats));
     TRY(number_found(w, inputs, outputs, &w->found));
     TRY(write_call(w, &called, inputs, outputs));
     TRY(writer_casts_end(w, &floats));
@@ -336,16 +344,19 @@ Status writer_item(NodeWriter *w, const char *name, const char *tensor) {
 
 static bool is_item(const char *target, const Json *outputs) {
     const bool reads = starts(target, "torch.ops.aten.item.") || starts(target, "torch.ops.aten._local_scalar_dense.");
-    return reads && outputs->n == 1 && json_get(&outputs->items[0], "as_sym_int");
+    return reads && outputs->n == 1 &&
+           (json_get(&outputs->items[0], "as_sym_int") || json_get(&outputs->items[0], "as_sym_float"));
 }
 
 static Status write_item(NodeWriter *w, const Json *inputs, const Json *outputs) {
+    const char *const real = json_string(json_get(json_get(&outputs->items[0], "as_sym_float"), "as_name"));
     const char *value, *const name = json_string(json_get(json_get(&outputs->items[0], "as_sym_int"), "as_name"));
-    if (!inputs->n || !name) return error_raise(ST_PARSE, "model.json: aten::item has no input, or no result");
-    if (w->is_body)
+    if (!inputs->n || (!name && !real))
+        return error_raise(ST_PARSE, "model.json: aten::item has no input, or no result");
+    if (w->is_body && name)
         return error_raise(ST_UNSUPPORTED, "aten::item in a body of control flow: no graph reads values there");
     TRY(writer_tensor(w, json_get(&inputs->items[0], "arg"), &value));
-    return writer_item(w, name, value);
+    return real ? writer_float_item(w, real, value) : writer_item(w, name, value);
 }
 
 /* What a body asks of the numbers that it carries. */

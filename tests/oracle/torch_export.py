@@ -211,8 +211,26 @@ class Totals(torch.nn.Module):
 
 
 class Scaled(torch.nn.Module):
+    """Floats that values say."""
+
     def forward(self, x):
-        return x * x.sum().item()
+        s, m = x.sum().item(), x.double().max().item()
+        return x * s, torch.lerp(x, x + 1, m), x - (s + 1.0) / 2, torch.full((2,), m), s
+
+
+class Scalars(torch.nn.Module):
+    """Floats of sizes where ops want numbers."""
+
+    def forward(self, x, y):
+        n = x.shape[0]
+        a = x.lerp(y, 1.0 / n), x.double().lerp(y.double(), 1 / n), x.abs() ** (n / 2), x.half().clamp_max(n / 30)
+        b = x.clamp(-n / 9, n / 9), torch.full((2, n), n * 0.5), x.new_full((3,), n / 7, dtype=torch.float64)
+        return a, b, x.masked_fill(y > 0, n / 7), torch.where(y > 0, x, n / 4), x > n / 20, x.fmod(n / 5)
+
+
+class Alpha(torch.nn.Module):
+    def forward(self, x):
+        return torch.add(x, x, alpha=x.shape[0] / 3)
 
 
 class Variadic(torch.nn.Module):
@@ -442,6 +460,8 @@ PROGRAMS = {
     "numbers": (Numbers, [lambda: ((randn(3, 4),), {}), lambda: ((randn(6, 2) - 3,), {}), lambda: ((randn(4, 3) + 1,), {})], dict(dynamic_shapes=({0: Dim.AUTO, 1: Dim.AUTO},))),
     "counts": (Counts, [lambda: ((randn(4), torch.tensor(3, dtype=torch.int32)), {}), lambda: ((randn(6), torch.tensor(-5, dtype=torch.int32)), {})], dict(dynamic_shapes=({0: Dim.AUTO}, None))),
     "running": (Running, [lambda: ((randn(4, 3), randn(4, 3)), {}), lambda: ((randn(9, 3), randn(9, 3)), {})], dict(dynamic_shapes=({0: Dim.AUTO}, {0: Dim.AUTO}))),
+    "scalars": (Scalars, [lambda: ((randn(5), randn(5)), {}), lambda: ((randn(8), randn(8)), {})], dict(dynamic_shapes=({0: Dim.AUTO}, {0: Dim.AUTO}))),
+    "alpha": (Alpha, [lambda: ((randn(5),), {})], dict(dynamic_shapes=({0: Dim.AUTO},))),
     "sums": (Sums, [lambda: ((randn(4, 3), 2), {}), lambda: ((randn(7, 3), 2), {})], dict(dynamic_shapes=({0: Dim.AUTO}, None))),
     "floats": (Floats, [lambda: ((randn(4, 3),), {}), lambda: ((randn(7, 3),), {})], dict(dynamic_shapes=({0: Dim.AUTO},))),
     "rows": (Rows, [lambda: ((randn(4, 3),), {"y": randn(2, 3)}), lambda: ((randn(1, 3),), {"y": randn(5, 3)})], dict(strict=True, dynamic_shapes={"x": {0: Dim("rows", min=1, max=9)}, "y": {0: Dim.AUTO}})),
@@ -451,7 +471,7 @@ PROGRAMS = {
     "spectrum": (Spectrum, [lambda: ((randn(8),), {})], {}),
 }
 EVAL = {"block"}
-ATEN = {"state", "half", "writes", "net", "lists", "cache", "checked", "numbers", "values", "floats", "running"}  # as core ops, too
+ATEN = {"state", "half", "writes", "net", "lists", "cache", "checked", "numbers", "values", "floats", "running", "scalars", "scaled"}  # as core ops, too
 GRADIENTS = {"block", "net", "cond", "strided"}
 WIDE = {"tied"}  # as a zip64 archive, too
 

@@ -9,12 +9,13 @@
 #include "tests/unit/contract.h"
 
 static const char *const programs[] = {
-    "state",  "state_aten",  "state_rows",  "sizes",   "half",     "half_aten",    "ints",        "tied",
-    "cond",   "while",       "scan",        "joint",   "autocast", "writes",       "kinds",       "block",
-    "net",    "net_aten",    "writes_aten", "where",   "lists",    "lists_aten",   "nested",      "strided",
-    "cache",  "cache_aten",  "only_state",  "through", "checked",  "checked_aten", "numbers",     "numbers_aten",
-    "sums",   "rows",        "draft",       "guarded", "item",     "values",       "values_aten", "totals",
-    "floats", "floats_aten", "variadic",    "counts",  "running",  "running_aten"};
+    "state",   "state_aten",  "state_rows",  "sizes",   "half",     "half_aten",    "ints",        "tied",
+    "cond",    "while",       "scan",        "joint",   "autocast", "writes",       "kinds",       "block",
+    "net",     "net_aten",    "writes_aten", "where",   "lists",    "lists_aten",   "nested",      "strided",
+    "cache",   "cache_aten",  "only_state",  "through", "checked",  "checked_aten", "numbers",     "numbers_aten",
+    "sums",    "rows",        "draft",       "guarded", "item",     "values",       "values_aten", "totals",
+    "floats",  "floats_aten", "variadic",    "counts",  "running",  "running_aten", "scaled",      "scaled_aten",
+    "scalars", "scalars_aten"};
 enum { PROGRAMS = sizeof programs / sizeof *programs, MOST_VALUES = 16 };
 static const sn_compile_mode modes[] = {SN_COMPILE_EAGER, SN_COMPILE_VERIFY, SN_COMPILE_REPLAY};
 enum { MODES = sizeof modes / sizeof *modes };
@@ -404,11 +405,11 @@ START_TEST(strides_may_be_others) {
 }
 END_TEST
 
-/* A float has no symbol. */
-START_TEST(a_float_as_a_number_is_refused) {
-    ck_assert_ptr_null(sn_import(path_of("scaled", ".pt2"), NULL));
+/* Where no overload takes a tensor. */
+START_TEST(a_float_of_sizes_where_a_number_is_wanted_is_refused) {
+    ck_assert_ptr_null(sn_import(path_of("alpha", ".pt2"), NULL));
     expect_error(SN_ERR_UNSUPPORTED,
-                 "the size 'item' follows from values, or is no expression of sizes (torch_export.py:");
+                 "aten::add.Tensor has a number that values give for 'alpha', which is no tensor (torch_export.py:");
 }
 END_TEST
 
@@ -469,7 +470,7 @@ int main(void) {
     tcase_add_test(tests, values_are_asked_in_each_call);
     tcase_add_test(tests, guards_of_variadic_arguments_are_asked);
     tcase_add_test(tests, strides_may_be_others);
-    tcase_add_test(tests, a_float_as_a_number_is_refused);
+    tcase_add_test(tests, a_float_of_sizes_where_a_number_is_wanted_is_refused);
     tcase_add_test(tests, numbers_of_values_are_checked);
     tcase_add_test(tests, errors_name_the_python_line);
     tcase_add_test(tests, wrong_calls_are_errors);
