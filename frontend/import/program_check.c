@@ -16,12 +16,15 @@ static void put_sympy(const Model *m, const SizeExpr *e, Text *out) {
     static const char *const infix[] = {
         [SIZE_add] = " + ",   [SIZE_mul] = "*",   [SIZE_floordiv] = "//", [SIZE_mod] = " % ",
         [SIZE_eq] = " == ",   [SIZE_ne] = " != ", [SIZE_lt] = " < ",      [SIZE_le] = " <= ",
-        [SIZE_and] = " and ", [SIZE_or] = " or ", [SIZE_power] = "**"};
+        [SIZE_and] = " and ", [SIZE_or] = " or ", [SIZE_power] = "**",    [SIZE_truediv] = " / "};
     static const char *const names[] = {
-        [SIZE_max] = "max", [SIZE_min] = "min", [SIZE_ceildiv] = "ceildiv", [SIZE_not] = "not "};
+        [SIZE_max] = "max",     [SIZE_min] = "min",    [SIZE_ceildiv] = "ceildiv", [SIZE_not] = "not ",
+        [SIZE_float] = "float", [SIZE_sqrt] = "sqrt",  [SIZE_trunc] = "trunc",     [SIZE_floor] = "floor",
+        [SIZE_ceil] = "ceil",   [SIZE_round] = "round"};
     const char *const between = (int)e->op < COUNT_OF(infix) ? infix[e->op] : NULL;
     const char *const name = !between && (int)e->op < COUNT_OF(names) ? names[e->op] : NULL;
     if (e->op == SIZE_number) text_printf(out, "%lld", (long long)e->value);
+    if (e->op == SIZE_real) text_double(out, e->real);
     if (e->op == SIZE_symbol) text_puts(out, m->symbols.list.at[e->value].name);
     if (e->op == SIZE_dim) text_printf(out, "%s.size(%d)", m->inputs.at[e->value].name, e->dim);
     if (e->op == SIZE_given) text_puts(out, m->inputs.at[e->value].name);

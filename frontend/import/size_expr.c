@@ -127,7 +127,31 @@ static const SympyFunction functions[] = {
     {"And", SIZE_and, 1, MOST_PARTS, false},
     {"Or", SIZE_or, 1, MOST_PARTS, false},
     {"Not", SIZE_not, 1, 1, false},
+    {"ToFloat", SIZE_float, 1, 1, false},
+    {"IntTrueDiv", SIZE_truediv, 2, 2, false},
+    {"FloatTrueDiv", SIZE_truediv, 2, 2, false},
+    {"FloatPow", SIZE_power, 2, 2, false},
+    {"OpaqueUnaryFn_sqrt", SIZE_sqrt, 1, 1, false},
+    {"TruncToInt", SIZE_trunc, 1, 1, false},
+    {"FloorToInt", SIZE_floor, 1, 1, false},
+    {"CeilToInt", SIZE_ceil, 1, 1, false},
+    {"RoundToInt", SIZE_round, 1, 1, false},
 };
+
+static bool is_unary(SizeOp op) { return op == SIZE_not || op == SIZE_float || op == SIZE_sqrt || size_is_whole(op); }
+
+/* Float('1.5', precision=53) */
+static Status read_real(SympyReader *r, const SizeExpr **out) {
+    char *end;
+    if (!reader_eat(&r->in, "'")) return sympy_expected(r, "a number");
+    const double real = strtod(r->in.at, &end);
+    if (end == r->in.at) return sympy_expected(r, "a number");
+    r->in.at = end;
+    if (!reader_eat(&r->in, "'")) return sympy_expected(r, "the end of a number");
+    TRY(skip_assumptions(r));
+    *out = size_make(r->all->arena, (SizeExpr){.op = SIZE_real, .real = real}, NULL);
+    return *out ? ST_OK : ST_MEMORY;
+}
 
 static Status read_function(SympyReader *r, const char *name, size_t n, const SizeExpr **out) {
     SympyParts parts = {.n = 0};
@@ -143,9 +167,8 @@ static Status read_function(SympyReader *r, const char *name, size_t n, const Si
         if (f->swap) {
             *out = size_pair(arena, f->op, parts.at[1], parts.at[0]);
         } else {
-            *out = parts.n == 1 && f->op != SIZE_not
-                       ? parts.at[0]
-                       : size_make(arena, (SizeExpr){.op = f->op, .n = parts.n}, parts.at);
+            *out = parts.n == 1 && !is_unary(f->op) ? parts.at[0]
+                                                    : size_make(arena, (SizeExpr){.op = f->op, .n = parts.n}, parts.at);
         }
         return *out ? ST_OK : ST_MEMORY;
     }
@@ -165,6 +188,7 @@ static Status read_sympy(SympyReader *r, const SizeExpr **out) {
     if (!reader_eat(&r->in, "(")) return sympy_expected(r, "\"(\"");
     if (n == 7 && !memcmp(word, "Integer", n)) return read_integer(r, out);
     if (n == 6 && !memcmp(word, "Symbol", n)) return read_symbol(r, out);
+    if (n == 5 && !memcmp(word, "Float", n)) return read_real(r, out);
     if (++r->depth > MOST_DEPTH) return error_raise(ST_PARSE, "a size is nested more than %d deep", MOST_DEPTH);
     TRY(read_function(r, word, n, out));
     r->depth--;
@@ -267,6 +291,11 @@ bool size_print(const SizeSymbols *all, const SizeExpr *e, Text *text) {
         text_printf(text, "s%d", number);
         return number >= 0;
     }
+    if (size_is_whole(e->op)) {
+        const SizeExpr *const whole = size_whole(all, e);
+        return whole && size_print(all, whole, text);
+    }
+    if (size_is_relation(e->op) && (size_is_real(e->parts[0]) || size_is_real(e->parts[1]))) return false;
     if (infix(e->op)) return print_infix(all, e, text);
     const bool largest = e->op == SIZE_max || e->op == SIZE_or;
     if (largest || e->op == SIZE_min || e->op == SIZE_and) return print_extreme(all, e, largest, text);
@@ -328,7 +357,19 @@ static bool size_apply(SizeOp op, int64_t a, int64_t b, int64_t *out) {
     }
 }
 
+/* Of floats. */
+static bool eval_relation(const SizeExpr *e, const SizeValues *values, int64_t *out) {
+    double a, b;
+    if (!size_eval_real(e->parts[0], values, &a) || !size_eval_real(e->parts[1], values, &b)) return false;
+    *out = e->op == SIZE_eq ? a == b : e->op == SIZE_ne ? a != b : e->op == SIZE_lt ? a < b : a <= b;
+    return true;
+}
+
 bool size_eval(const SizeExpr *e, const SizeValues *values, int64_t *out) {
+    if (size_is_whole(e->op)) return size_eval_whole(e, values, out);
+    if (size_is_relation(e->op) && (size_is_real(e->parts[0]) || size_is_real(e->parts[1])))
+        return eval_relation(e, values, out);
+    if (size_is_real(e)) return false;
     if (e->op == SIZE_number) return *out = e->value, true;
     if (e->op == SIZE_symbol) return *out = values->symbols[e->value], true;
     if (e->op == SIZE_dim || e->op == SIZE_given) return false;

@@ -1,6 +1,7 @@
 /* size_expr.h: what a .pt2 file says of sizes: expressions as sympy writes them (srepr: "Add(Symbol('s0',
  * positive=True), Integer(1))"), and guards as Python ("L['x'].size()[0] == 2*L['y'].size()[1]"). Both become one
- * tree, which is printed as graphs have it, or evaluated. */
+ * tree, which is printed as graphs have it, or evaluated. Floats stand inside of what makes ints or truths of them
+ * ("math.trunc(0.5*torch.sym_float(n))"; size_real.c). */
 #ifndef SINTER_IMPORT_SIZE_EXPR_H
 #define SINTER_IMPORT_SIZE_EXPR_H
 #include "runtime/base/arena.h"
@@ -19,6 +20,14 @@ typedef enum SizeOp {
     SIZE_max,
     SIZE_min,
     SIZE_power,
+    SIZE_real,  /* real: a float */
+    SIZE_float, /* its part as a float */
+    SIZE_truediv,
+    SIZE_sqrt,
+    SIZE_trunc, /* of a float the int toward 0; the following: other ints near it, of halves the even one */
+    SIZE_floor,
+    SIZE_ceil,
+    SIZE_round,
     SIZE_eq,
     SIZE_ne,
     SIZE_lt,
@@ -32,6 +41,7 @@ typedef struct SizeExpr {
     SizeOp op;
     int n, dim;
     int64_t value;
+    double real;
     const struct SizeExpr *const *parts;
 } SizeExpr;
 
@@ -61,6 +71,13 @@ typedef struct SizeValues {
 } SizeValues;
 /* False: a division by 0, too large a number, or a size of an input, which only its symbols are. */
 bool size_eval(const SizeExpr *e, const SizeValues *values, int64_t *out);
+/* Whether it is a float. */
+bool size_is_real(const SizeExpr *e);
+bool size_eval_real(const SizeExpr *e, const SizeValues *values, double *out);
+/* Of SIZE_trunc to SIZE_round; false: it is too large, too. */
+bool size_eval_whole(const SizeExpr *e, const SizeValues *values, int64_t *out);
+/* The same without floats, where their constants are few binary digits: 3*n//2 of trunc(1.5*n). NULL: it can't be said. */
+const SizeExpr *size_whole(const SizeSymbols *all, const SizeExpr *e);
 /* The only symbol of an expression; -1: it has none, -2: several. */
 int size_one_symbol(const SizeExpr *e);
 /* Sums and products alone (s0*s0 is one, too). */
@@ -69,6 +86,7 @@ bool size_is_linear(const SizeExpr *e);
  * room for its own. False: it is not linear. */
 bool size_solve(const SizeExpr *e, int symbol, int64_t size, int64_t *values, int64_t *out);
 static inline bool size_is_number(const SizeExpr *e) { return e->op == SIZE_number; }
+static inline bool size_is_whole(SizeOp op) { return op >= SIZE_trunc && op <= SIZE_round; }
 static inline bool size_is_relation(SizeOp op) { return op >= SIZE_eq && op <= SIZE_le; }
 
 #endif

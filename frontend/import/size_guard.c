@@ -1,5 +1,5 @@
-/* size_guard.c: reads guards, which are Python: sizes of inputs, ints, + - * // % **, max, min, comparisons, and, or,
- * not. Precedence climbs from the loosest: or, and, not, comparison, sum, product, sign, power. */
+/* size_guard.c: reads guards, which are Python: sizes of inputs, numbers, + - * / // % **, max, min, roundings, comparisons,
+ * and, or, not. Precedence climbs from the loosest: or, and, not, comparison, sum, product, sign, power. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,8 +86,33 @@ static Status read_extreme(SizeGuardReader *r, SizeOp op, const SizeExpr **out) 
     return reader_eat(&r->in, ")") ? ST_OK : guard_refuse(r);
 }
 
+static const GuardFunction guard_roundings[] = {{"torch.sym_float(", SIZE_float}, {"math.trunc(", SIZE_trunc},
+                                                {"math.floor(", SIZE_floor},      {"math.ceil(", SIZE_ceil},
+                                                {"round(", SIZE_round},           {"torch._sym_sqrt(", SIZE_sqrt},
+                                                {"math.sqrt(", SIZE_sqrt}};
+
+static Status read_rounded(SizeGuardReader *r, SizeOp op, const SizeExpr **out) {
+    TRY(read_any(r, out));
+    if (!reader_eat(&r->in, ")")) return guard_refuse(r);
+    return made(size_make(r->arena, (SizeExpr){.op = op, .n = 1}, out), out);
+}
+
+/* 3, or 0.5 */
+static Status read_number(SizeGuardReader *r, const SizeExpr **out) {
+    char *end, *real_end;
+    errno = 0;
+    const long long value = strtoll(r->in.at, &end, 10);
+    const double real = strtod(r->in.at, &real_end);
+    if (real_end == r->in.at || *real_end == '.' || (errno && real_end == end)) return guard_refuse(r);
+    r->in.at = real_end;
+    if (real_end == end) return made(size_number(r->arena, value), out);
+    return made(size_make(r->arena, (SizeExpr){.op = SIZE_real, .real = real}, NULL), out);
+}
+
 static Status read_atom(SizeGuardReader *r, const SizeExpr **out) {
     reader_skip(&r->in);
+    for (int i = 0; i < COUNT_OF(guard_roundings); i++)
+        if (reader_eat(&r->in, guard_roundings[i].name)) return read_rounded(r, guard_roundings[i].op, out);
     for (int i = 0; i < COUNT_OF(guard_functions); i++)
         if (reader_eat(&r->in, guard_functions[i].name)) return read_extreme(r, guard_functions[i].op, out);
     if (reader_eat(&r->in, "(")) {
@@ -97,12 +122,7 @@ static Status read_atom(SizeGuardReader *r, const SizeExpr **out) {
     if (*r->in.at == 'L') return read_of_input(r, out);
     if (reader_eat(&r->in, "True")) return made(size_number(r->arena, 1), out);
     if (reader_eat(&r->in, "False")) return made(size_number(r->arena, 0), out);
-    char *end;
-    errno = 0;
-    const long long value = strtoll(r->in.at, &end, 10);
-    if (end == r->in.at || errno || *end == '.') return guard_refuse(r);
-    r->in.at = end;
-    return made(size_number(r->arena, value), out);
+    return read_number(r, out);
 }
 
 static Status read_power(SizeGuardReader *r, const SizeExpr **out) {
@@ -127,6 +147,7 @@ static Status read_product(SizeGuardReader *r, const SizeExpr **out) {
     for (;;) {
         const SizeExpr *by;
         const SizeOp op = reader_eat(&r->in, "//")  ? SIZE_floordiv
+                          : reader_eat(&r->in, "/") ? SIZE_truediv
                           : reader_eat(&r->in, "*") ? SIZE_mul
                           : reader_eat(&r->in, "%") ? SIZE_mod
                                                     : SIZE_number;

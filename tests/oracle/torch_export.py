@@ -4,6 +4,7 @@ what PyTorch computes. Entries: "1.in.x" and "1.out.y" of the first call and so 
 tests/unit/test_import.c calls them. Usage: torch_export.py [NAME...], with PyTorch 2.15."""
 import collections
 import dataclasses
+import math
 import pathlib
 import struct
 import sys
@@ -226,6 +227,17 @@ class Scalars(torch.nn.Module):
         a = x.lerp(y, 1.0 / n), x.double().lerp(y.double(), 1 / n), x.abs() ** (n / 2), x.half().clamp_max(n / 30)
         b = x.clamp(-n / 9, n / 9), torch.full((2, n), n * 0.5), x.new_full((3,), n / 7, dtype=torch.float64)
         return a, b, x.masked_fill(y > 0, n / 7), torch.where(y > 0, x, n / 4), x > n / 20, x.fmod(n / 5)
+
+
+class Rounded(torch.nn.Module):
+    """Floats in sizes and in guards."""
+
+    def forward(self, x):
+        n = x.shape[2]
+        if n * 0.5 > 1.5 and n / 3 < 3.5 and math.ceil(n / 2) != 4 and round(n / 4) < 90:
+            x = x * 2
+        y = torch.nn.functional.interpolate(x, scale_factor=1.5)
+        return y, y.reshape(-1), torch.cond(x.sum() > 0, lambda a: a * 2, lambda a: a - 1, (y,))
 
 
 class Alpha(torch.nn.Module):
@@ -462,6 +474,7 @@ PROGRAMS = {
     "running": (Running, [lambda: ((randn(4, 3), randn(4, 3)), {}), lambda: ((randn(9, 3), randn(9, 3)), {})], dict(dynamic_shapes=({0: Dim.AUTO}, {0: Dim.AUTO}))),
     "scalars": (Scalars, [lambda: ((randn(5), randn(5)), {}), lambda: ((randn(8), randn(8)), {})], dict(dynamic_shapes=({0: Dim.AUTO}, {0: Dim.AUTO}))),
     "alpha": (Alpha, [lambda: ((randn(5),), {})], dict(dynamic_shapes=({0: Dim.AUTO},))),
+    "rounded": (Rounded, [lambda: ((randn(1, 2, 5),), {}), lambda: ((randn(1, 2, 10),), {})], dict(dynamic_shapes=({2: Dim.AUTO},))),
     "sums": (Sums, [lambda: ((randn(4, 3), 2), {}), lambda: ((randn(7, 3), 2), {})], dict(dynamic_shapes=({0: Dim.AUTO}, None))),
     "floats": (Floats, [lambda: ((randn(4, 3),), {}), lambda: ((randn(7, 3),), {})], dict(dynamic_shapes=({0: Dim.AUTO},))),
     "rows": (Rows, [lambda: ((randn(4, 3),), {"y": randn(2, 3)}), lambda: ((randn(1, 3),), {"y": randn(5, 3)})], dict(strict=True, dynamic_shapes={"x": {0: Dim("rows", min=1, max=9)}, "y": {0: Dim.AUTO}})),
@@ -471,7 +484,7 @@ PROGRAMS = {
     "spectrum": (Spectrum, [lambda: ((randn(8),), {})], {}),
 }
 EVAL = {"block"}
-ATEN = {"state", "half", "writes", "net", "lists", "cache", "checked", "numbers", "values", "floats", "running", "scalars", "scaled"}  # as core ops, too
+ATEN = {"state", "half", "writes", "net", "lists", "cache", "checked", "numbers", "values", "floats", "running", "rounded", "scalars", "scaled"}  # as core ops, too
 GRADIENTS = {"block", "net", "cond", "strided"}
 WIDE = {"tied"}  # as a zip64 archive, too
 

@@ -9,13 +9,13 @@
 #include "tests/unit/contract.h"
 
 static const char *const programs[] = {
-    "state",   "state_aten",  "state_rows",  "sizes",   "half",     "half_aten",    "ints",        "tied",
-    "cond",    "while",       "scan",        "joint",   "autocast", "writes",       "kinds",       "block",
-    "net",     "net_aten",    "writes_aten", "where",   "lists",    "lists_aten",   "nested",      "strided",
-    "cache",   "cache_aten",  "only_state",  "through", "checked",  "checked_aten", "numbers",     "numbers_aten",
-    "sums",    "rows",        "draft",       "guarded", "item",     "values",       "values_aten", "totals",
-    "floats",  "floats_aten", "variadic",    "counts",  "running",  "running_aten", "scaled",      "scaled_aten",
-    "scalars", "scalars_aten"};
+    "state",   "state_aten",   "state_rows",  "sizes",       "half",     "half_aten",    "ints",        "tied",
+    "cond",    "while",        "scan",        "joint",       "autocast", "writes",       "kinds",       "block",
+    "net",     "net_aten",     "writes_aten", "where",       "lists",    "lists_aten",   "nested",      "strided",
+    "cache",   "cache_aten",   "only_state",  "through",     "checked",  "checked_aten", "numbers",     "numbers_aten",
+    "sums",    "rows",         "draft",       "guarded",     "item",     "values",       "values_aten", "totals",
+    "floats",  "floats_aten",  "variadic",    "counts",      "running",  "running_aten", "scaled",      "scaled_aten",
+    "scalars", "scalars_aten", "rounded",     "rounded_aten"};
 enum { PROGRAMS = sizeof programs / sizeof *programs, MOST_VALUES = 16 };
 static const sn_compile_mode modes[] = {SN_COMPILE_EAGER, SN_COMPILE_VERIFY, SN_COMPILE_REPLAY};
 enum { MODES = sizeof modes / sizeof *modes };
@@ -394,6 +394,17 @@ START_TEST(guards_of_variadic_arguments_are_asked) {
 }
 END_TEST
 
+START_TEST(guards_have_floats) {
+    static const char *const names[] = {"rounded", "rounded_aten"};
+    static const char *const says[] = {"0.5*torch.sym_float", "/ 3) < 3.5", "math.ceil("};
+    const int64_t sizes[] = {3, 11, 7};
+    for (int i = 0; i < 6; i++) {
+        const sn_value in[] = {sn_val(sn_randn(SN_INTS(1, 2, sizes[i % 3]), SN_F32))};
+        refuse_call(names[i / 3], in, 1, SN_ERR_SHAPE, says[i % 3]);
+    }
+}
+END_TEST
+
 START_TEST(strides_may_be_others) {
     sn_program *const p = imported("block", SN_COMPILE_VERIFY);
     sn_tensor *const x = sn_randn(SN_INTS(2, 5, 16), SN_F32);
@@ -469,6 +480,7 @@ int main(void) {
     tcase_add_test(tests, sizes_are_those_of_the_export);
     tcase_add_test(tests, values_are_asked_in_each_call);
     tcase_add_test(tests, guards_of_variadic_arguments_are_asked);
+    tcase_add_test(tests, guards_have_floats);
     tcase_add_test(tests, strides_may_be_others);
     tcase_add_test(tests, a_float_of_sizes_where_a_number_is_wanted_is_refused);
     tcase_add_test(tests, numbers_of_values_are_checked);

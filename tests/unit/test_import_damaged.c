@@ -11,8 +11,8 @@
 #include "tests/unit/mutated_text.h"
 
 enum { ROUNDS = 10000, MOST_BYTES = 1 << 20 };
-static const char *const damaged[] = {"cond",      "half",    "state_rows", "tied",   "joint",
-                                      "tied_wide", "numbers", "checked",    "counts", "running"};
+static const char *const damaged[] = {"cond",    "half",    "state_rows", "tied",    "joint",   "tied_wide",
+                                      "numbers", "checked", "counts",     "running", "rounded", "scalars"};
 enum { DAMAGED = sizeof damaged / sizeof *damaged };
 
 typedef struct Copy {
