@@ -76,7 +76,7 @@ bool size_is_real(const SizeExpr *e);
 bool size_eval_real(const SizeExpr *e, const SizeValues *values, double *out);
 /* Of SIZE_trunc to SIZE_round; false: it is too large, too. */
 bool size_eval_whole(const SizeExpr *e, const SizeValues *values, int64_t *out);
-/* The same without floats, where their constants are few binary digits: 3*n//2 of trunc(1.5*n). NULL: it can't be said. */
+/* The same without floats, where their constants have few binary digits: 3*n//2 of trunc(1.5*n). NULL: they haven't. */
 const SizeExpr *size_whole(const SizeSymbols *all, const SizeExpr *e);
 /* The only symbol of an expression; -1: it has none, -2: several. */
 int size_one_symbol(const SizeExpr *e);

@@ -1,5 +1,5 @@
-/* size_guard.c: reads guards, which are Python: sizes of inputs, numbers, + - * / // % **, max, min, roundings, comparisons,
- * and, or, not. Precedence climbs from the loosest: or, and, not, comparison, sum, product, sign, power. */
+/* size_guard.c: reads guards, which are Python: sizes of inputs, numbers, + - * / // % **, max, min, roundings,
+ * comparisons, and, or, not. From the loosest: or, and, not, comparison, sum, product, sign, power. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,7 +98,7 @@ static Status read_rounded(SizeGuardReader *r, SizeOp op, const SizeExpr **out) 
 }
 
 /* 3, or 0.5 */
-static Status read_number(SizeGuardReader *r, const SizeExpr **out) {
+static Status guard_number(SizeGuardReader *r, const SizeExpr **out) {
     char *end, *real_end;
     errno = 0;
     const long long value = strtoll(r->in.at, &end, 10);
@@ -122,7 +122,7 @@ static Status read_atom(SizeGuardReader *r, const SizeExpr **out) {
     if (*r->in.at == 'L') return read_of_input(r, out);
     if (reader_eat(&r->in, "True")) return made(size_number(r->arena, 1), out);
     if (reader_eat(&r->in, "False")) return made(size_number(r->arena, 0), out);
-    return read_number(r, out);
+    return guard_number(r, out);
 }
 
 static Status read_power(SizeGuardReader *r, const SizeExpr **out) {

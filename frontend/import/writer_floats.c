@@ -70,7 +70,7 @@ typedef struct FloatPlace {
 } FloatPlace;
 
 /* The name of a float of sizes, or of an int that a body carries; NULL: the argument is none. */
-static const char *number_of(const NodeWriter *w, const Json *arg, bool *is_int) {
+static const char *named_float(const NodeWriter *w, const Json *arg, bool *is_int) {
     const Json *const member = writer_union(arg);
     const char *const name = json_string(json_get(member, "as_name"));
     *is_int = writer_union_is(member, "as_sym_int");
@@ -133,7 +133,7 @@ Status writer_floats(NodeWriter *w, const OpRow *row, const Json *inputs, Writer
     *out = (WriterCasts){.to_f32 = false};
     for (int i = 0; i < inputs->n; i++) {
         bool is_int;
-        const char *const name = number_of(w, json_get(&inputs->items[i], "arg"), &is_int);
+        const char *const name = named_float(w, json_get(&inputs->items[i], "arg"), &is_int);
         if (!name) continue;
         if (is_int && !at.dims && is_narrow_int(at.dtype)) TRY(number_as(w, name, at.dtype, out));
         if (!is_int)
@@ -153,7 +153,7 @@ static bool row_fits(const NodeWriter *w, const OpRow *row, const Json *inputs, 
     bool fits = true, is_int;
     for (int i = 0; i < inputs->n; i++) {
         const int at = op_param_find(row, json_string(json_get(&inputs->items[i], "name")));
-        const bool number = number_of(w, json_get(&inputs->items[i], "arg"), &is_int) != NULL;
+        const bool number = named_float(w, json_get(&inputs->items[i], "arg"), &is_int) != NULL;
         *any = *any || number;
         fits = fits && at >= 0 && (!number || takes_tensor(row->params[at].type));
     }
@@ -191,7 +191,7 @@ Status writer_filled(NodeWriter *w, const Json *inputs, const Json *outputs, boo
     Text size = {0}, line = {0};
     bool is_int;
     *written = false;
-    for (int i = 0; i < inputs->n && !number; i++) number = number_of(w, json_get(&inputs->items[i], "arg"), &is_int);
+    for (int i = 0; i < inputs->n && !number; i++) number = named_float(w, json_get(&inputs->items[i], "arg"), &is_int);
     if (!number || !code || !code->is_int || model_dtype(code->i) == DT_default) return ST_OK;
     Status status = ST_OK;
     for (int i = 0; i < inputs->n && status == ST_OK; i++) {

@@ -3,8 +3,8 @@
  *     %y = sn::cond(%p, [%x], 1, 'graph body(%x0: f32[4], s0: int) {...}', '...', ints=[s0, s0])
  *
  * Operands that are numbers are none of the op: a body has the expressions that they are outside. What symbols it has,
- * and no size of its inputs says, are its ints. Numbers that are carried are tensors (writer_numbers.c), which the graph
- * reads behind the loop: s1 = aten::item(%i). */
+ * and no size of its inputs says, are its ints. Numbers that are carried are tensors (writer_numbers.c), which the
+ * graph reads behind the loop: s1 = aten::item(%i). */
 #include <stdio.h>
 
 #include "frontend/import/writer_higher.h"
@@ -334,7 +334,7 @@ static Status put_flow_results(WrittenFlow *f, const Json *outputs, Text *out) {
     return ST_OK;
 }
 
-static Status read_numbers(WrittenFlow *f, const Json *outputs) {
+static Status read_carried(WrittenFlow *f, const Json *outputs) {
     for (int i = 0; i < outputs->n; i++) {
         const char *const name = json_string(json_get(json_get(&outputs->items[i], "as_sym_int"), "as_name"));
         const char *const tensor = name ? writer_get(f->w, name) : NULL;
@@ -357,7 +357,7 @@ static Status end_call(WrittenFlow *f, const Json *node) {
     const Status status = put_flow_results(f, outputs, &results);
     if (status == ST_OK) put_call(f, text_str(&results));
     text_free(&results);
-    return status == ST_OK ? read_numbers(f, outputs) : status;
+    return status == ST_OK ? read_carried(f, outputs) : status;
 }
 
 /* Scans without a first carry ------------------------------------------------------------------ */

@@ -68,15 +68,15 @@ static Status put_sizes(NodeWriter *w, const SizeExpr *e, const char **out) {
     return status;
 }
 
-static Status put_number(NodeWriter *w, const SizeExpr *e, const char **out) {
+static Status carried_value(NodeWriter *w, const SizeExpr *e, const char **out) {
     const char *next;
     if (e->op == SIZE_symbol && (*out = map_get(&w->carried, symbol_key(e->value)))) return ST_OK;
     if (!has_carried(w, e)) return put_sizes(w, e, out);
-    TRY(put_number(w, e->parts[0], out));
+    TRY(carried_value(w, e->parts[0], out));
     if (e->op == SIZE_not) return number_line(w, number_ops[e->op], *out, NULL, out);
     if (e->op == SIZE_ceildiv) TRY(number_line(w, "aten::neg", *out, NULL, out)); /* -(-a // b) */
     for (int i = 1; i < e->n; i++) {
-        TRY(put_number(w, e->parts[i], &next));
+        TRY(carried_value(w, e->parts[i], &next));
         TRY(number_line(w, number_ops[e->op], *out, next, out));
     }
     return e->op == SIZE_ceildiv ? number_line(w, "aten::neg", *out, NULL, out) : ST_OK;
@@ -85,6 +85,6 @@ static Status put_number(NodeWriter *w, const SizeExpr *e, const char **out) {
 Status writer_carried(NodeWriter *w, const SizeExpr *e, const char *name) {
     const char *value;
     if (!has_carried(w, e)) return ST_OK;
-    TRY(put_number(w, e, &value));
+    TRY(carried_value(w, e, &value));
     return writer_set(w, name, value);
 }
