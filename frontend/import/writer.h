@@ -83,6 +83,8 @@ Status writer_item(NodeWriter *w, const char *name, const char *tensor);
 Status writer_carry(NodeWriter *w, const char *name, const char *tensor);
 /* The name is what e has for carried numbers; without one of them nothing happens. */
 Status writer_carried(NodeWriter *w, const SizeExpr *e, const char *name);
+/* select.int by such a number; *written: it stands there. */
+Status writer_carried_select(NodeWriter *w, const Json *inputs, const Json *outputs, bool *written);
 /* A number as the text has it, "(s0+1)", as a tensor of no dims: a line before. */
 Status writer_as_tensor(NodeWriter *w, const char *number, const char *dtype, const char **out);
 /* A node of torch.ops.higher_order (writer_bodies.c). */

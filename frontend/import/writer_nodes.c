@@ -255,6 +255,7 @@ static Status write_op(NodeWriter *w, const Json *node, const Json *inputs, cons
     if (!name) return error_raise(ST_PARSE, "model.json: the target '%.200s' is no op", target_of(node));
     if (!find_op(name, &called)) return error_raise(ST_UNSUPPORTED, "no op is called '%.100s'", name);
     if (is_filled(name)) TRY(writer_filled(w, inputs, outputs, &filled));
+    if (!strcmp(name, "aten::select.int")) TRY(writer_carried_select(w, inputs, outputs, &filled));
     if (filled) return ST_OK;
     if (called.form == FORM_functional) called.row = writer_row_of_tensors(w, called.row, inputs);
     TRY(writer_floats(w, called.row, inputs, &floats));

@@ -4,7 +4,7 @@
  *     %float = aten::full([], s0, dtype=i64)
  *     %i_lt = aten::lt.Tensor(%x0, %float)
  *
- * Sizes are no such numbers: an op that has one for a size is refused. */
+ * Sizes are no such numbers: an op that has one for a size is refused. x[i] is read as index_select does it. */
 #include "frontend/import/writer.h"
 #include "runtime/base/error.h"
 
@@ -87,4 +87,25 @@ Status writer_carried(NodeWriter *w, const SizeExpr *e, const char *name) {
     if (!has_carried(w, e)) return ST_OK;
     TRY(carried_value(w, e, &value));
     return writer_set(w, name, value);
+}
+
+/* select.int(self, dim, index) of a carried index: a copy, since no view in a graph begins where a value says. */
+Status writer_carried_select(NodeWriter *w, const Json *inputs, const Json *outputs, bool *written) {
+    const Json *const index = inputs->n == 3 ? json_get(&inputs->items[2], "arg") : NULL;
+    const char *const name = json_string(json_get(json_get(index, "as_sym_int"), "as_name"));
+    const char *const at = name ? writer_get(w, name) : NULL, *self, *row;
+    const Json *const dim = !at ? NULL : json_get(json_get(&inputs->items[1], "arg"), "as_int");
+    Text result = {0};
+    *written = at && *at == '%' && dim && dim->is_int;
+    if (!*written) return ST_OK;
+    TRY(writer_tensor(w, json_get(&inputs->items[0], "arg"), &self));
+    TRY(number_line(w, "aten::reshape", at, "[1]", &row));
+    TRY(number_line(w, "aten::index_select", self, arena_printf(w->m->arena, "%lld, %s", (long long)dim->i, row),
+                    &row));
+    const Status status = writer_results(w, outputs, &result);
+    text_printf(w->text, "  %saten::squeeze.dim(%s, %lld)", text_str(&result), row, (long long)dim->i);
+    writer_attributes(w, w->text);
+    text_puts(w->text, "\n");
+    text_free(&result);
+    return status;
 }

@@ -365,8 +365,9 @@ class Counts(torch.nn.Module):
 
         def body(i, j, a, b):
             torch._check(i >= 0)
+            torch._check(i < n)
             inner, c = while_loop(lambda k, d: k < j, lambda k, d: (k + 2, d * k + 1), (i + 1, a))
-            return i + 1, j + i % 3 - max(j // 2, i), c - (j - 1) ** 2, b + j
+            return i + 1, j + i % 3 - max(j // 2, i), c - (j - 1) ** 2 + x[i], b + j
 
         i, j, a, b = while_loop(lambda i, j, a, b: i < n, body, (n - 3, n * 2, x, y))
         torch._check(i >= 3)
