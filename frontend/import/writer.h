@@ -68,9 +68,8 @@ Status writer_nodes(NodeWriter *w, const Json *graph);
 Status writer_check_ops(Model *m);
 /* A node whose result, `name`, is a float of sizes (writer_floats.c); one that there is none of stays unknown. */
 Status writer_float(NodeWriter *w, const Json *node, const char *name);
-/* Before an op that may be given such a float: a cast of it where its dtype would count, until writer_casts_end; raises
- * beside a tensor of integers. */
-Status writer_floats(NodeWriter *w, const OpRow *row, const Json *inputs, WriterCasts *out);
+/* Before an op that may be given such a float: a cast of it where its dtype would count, until writer_casts_end. */
+Status writer_floats(NodeWriter *w, const OpRow *row, const Json *inputs, const Json *outputs, WriterCasts *out);
 /* The row, or where it wants a number and is given such a float the one that takes a tensor (lerp.Tensor), if any. */
 const OpRow *writer_row_of_tensors(const NodeWriter *w, const OpRow *row, const Json *inputs);
 /* full, scalar_tensor and their like; *written: one is given such a float, and stands there. */

@@ -67,6 +67,7 @@ Status writer_float(NodeWriter *w, const Json *node, const char *name) {
 typedef struct FloatPlace {
     bool ints, dims; /* beside a number: a tensor that is none of floats, one that has dims */
     DType dtype;     /* of the float tensors, or of the only ones */
+    DType of_ints;   /* what floats beside integers are */
 } FloatPlace;
 
 /* The name of a float of sizes, or of an int that a body carries; NULL: the argument is none. */
@@ -118,19 +119,28 @@ static bool is_narrow_int(DType dtype) {
     return dtype == DT_u8 || dtype == DT_i8 || dtype == DT_i16 || dtype == DT_i32;
 }
 
+/* Beside integers alone an op computes in the default dtype, which is the result's where that is a float. */
+static DType default_dtype(const NodeWriter *w, const Json *outputs) {
+    const Json *const result = outputs->n ? json_get(&outputs->items[0], "as_tensor") : NULL;
+    const Json *const code = json_get(model_meta(w->graph, json_string(json_get(result, "name"))), "dtype");
+    return code && code->is_int && model_dtype(code->i) == DT_f64 ? DT_f64 : DT_f32;
+}
+
 /* A result with a number has the tensor's dtype; with a tensor of f64 and no dims only where the other one has dims. */
 static Status place_float(NodeWriter *w, const FloatPlace *at, const char *name, WriterCasts *out) {
     const bool weaker = at->dims || at->dtype == DT_f64 || at->dtype == DT_default;
     if (!at->ints && weaker) return ST_OK;
     if (!at->ints && at->dtype == DT_f32) return number_as(w, name, DT_f32, out);
+    if (at->ints && !dtype_is_float(at->dtype)) return number_as(w, name, at->of_ints, out);
     return error_raise(ST_UNSUPPORTED, "the float '%.100s', which follows from sizes, beside a tensor of %s", name,
-                       at->ints ? "integers" : "no dims that is narrower than f32");
+                       at->ints ? "integers and one of floats" : "no dims that is narrower than f32");
 }
 
-Status writer_floats(NodeWriter *w, const OpRow *row, const Json *inputs, WriterCasts *out) {
-    const FloatPlace at = look_at(w, inputs);
+Status writer_floats(NodeWriter *w, const OpRow *row, const Json *inputs, const Json *outputs, WriterCasts *out) {
+    FloatPlace at = look_at(w, inputs);
     const bool same_dtype = row == op_row(OP_ID(lerp_Tensor));
     *out = (WriterCasts){.to_f32 = false};
+    at.of_ints = default_dtype(w, outputs);
     for (int i = 0; i < inputs->n; i++) {
         bool is_int;
         const char *const name = named_float(w, json_get(&inputs->items[i], "arg"), &is_int);

@@ -258,7 +258,7 @@ static Status write_op(NodeWriter *w, const Json *node, const Json *inputs, cons
     if (!strcmp(name, "aten::select.int")) TRY(writer_carried_select(w, inputs, outputs, &filled));
     if (filled) return ST_OK;
     if (called.form == FORM_functional) called.row = writer_row_of_tensors(w, called.row, inputs);
-    TRY(writer_floats(w, called.row, inputs, &floats));
+    TRY(writer_floats(w, called.row, inputs, outputs, &floats));
     TRY(number_found(w, inputs, outputs, &w->found));
     TRY(write_call(w, &called, inputs, outputs));
     TRY(writer_casts_end(w, &floats));

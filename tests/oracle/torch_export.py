@@ -226,6 +226,8 @@ class Scalars(torch.nn.Module):
         n = x.shape[0]
         a = x.lerp(y, 1.0 / n), x.double().lerp(y.double(), 1 / n), x.abs() ** (n / 2), x.half().clamp_max(n / 30)
         b = x.clamp(-n / 9, n / 9), torch.full((2, n), n * 0.5), x.new_full((3,), n / 7, dtype=torch.float64)
+        i = (x * 9).to(torch.int32)
+        b = *b, i * (1 / n), i.to(torch.int64) > n / 3, (y > 0) * (n / 2), i.sum() / (n / 2)
         return a, b, x.masked_fill(y > 0, n / 7), torch.where(y > 0, x, n / 4), x > n / 20, x.fmod(n / 5)
 
 
