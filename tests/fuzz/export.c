@@ -64,7 +64,13 @@ static const Spelling sympy = {{[SYM_add] = "Add",
                                 [SYM_max] = "Max",
                                 [SYM_min] = "Min"},
                                .sympy = true};
-static const Spelling python = {{[SYM_add] = " + ", [SYM_mul] = "*", [SYM_div] = "//", [SYM_mod] = "%"}, .infix = true};
+static const Spelling python = {{[SYM_add] = " + ",
+                                 [SYM_mul] = "*",
+                                 [SYM_div] = "//",
+                                 [SYM_mod] = "%",
+                                 [SYM_max] = "torch.sym_max",
+                                 [SYM_min] = "torch.sym_min"},
+                                .infix = true};
 
 static bool put_symbol(Export *x, const Spelling *how, Text *to, int64_t e) {
     int input, dim;
@@ -81,10 +87,11 @@ static bool put_expression(Export *x, const Spelling *how, Text *to, int64_t e) 
     if (!sym_is(e)) return text_printf(to, how->sympy ? "Integer(%" PRId64 ")" : "%" PRId64, e), true;
     const SymExpr *const expr = sym_expr(x->g->env, e);
     if (expr->op == SYM_free) return put_symbol(x, how, to, e);
-    if (!how->words[expr->op]) return refuse(x, "the larger or smaller of two sizes in a guard");
-    text_printf(to, "%s(", how->infix ? "" : how->words[expr->op]);
+    if (!how->words[expr->op]) return refuse(x, "a size of another kind");
+    const bool infix = how->infix && expr->op != SYM_max && expr->op != SYM_min;
+    text_printf(to, "%s(", infix ? "" : how->words[expr->op]);
     const bool first = put_expression(x, how, to, expr->a);
-    text_puts(to, how->infix ? how->words[expr->op] : ", ");
+    text_puts(to, infix ? how->words[expr->op] : ", ");
     const bool second = put_expression(x, how, to, expr->b);
     text_puts(to, ")");
     return first && second;
