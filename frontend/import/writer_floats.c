@@ -193,31 +193,45 @@ const OpRow *writer_row_of_tensors(const NodeWriter *w, const OpRow *row, const 
     return row;
 }
 
+static const Json *named_input(const Json *inputs, const char *name) {
+    for (int i = 0; i < inputs->n; i++) {
+        const char *const own = json_string(json_get(&inputs->items[i], "name"));
+        if (own && !strcmp(own, name)) return json_get(&inputs->items[i], "arg");
+    }
+    return NULL;
+}
+
+static Status expand_number(NodeWriter *w, const char *number, const Json *size, const Json *outputs) {
+    Text line = {0};
+    Status status = writer_results(w, outputs, &line);
+    text_printf(&line, "aten::expand_copy(%s, ", writer_get(w, number));
+    if (!size) text_puts(&line, "[]");
+    if (size && status == ST_OK) status = writer_arg(w, size, &line);
+    text_printf(w->text, "  %s)", text_str(&line));
+    end_line(w);
+    text_free(&line);
+    return status;
+}
+
 /* aten::full and scalar_tensor of such a float: it is cast, and expanded to the size. */
 Status writer_filled(NodeWriter *w, const Json *inputs, const Json *outputs, bool *written) {
     const Json *const result = outputs->n == 1 ? json_get(&outputs->items[0], "as_tensor") : NULL;
-    const Json *const code = json_get(model_meta(w->graph, json_string(json_get(result, "name"))), "dtype");
+    const Json *const meta = model_meta(w->graph, json_string(json_get(result, "name")));
+    const Json *const code = json_get(meta, "dtype");
+    const DType dtype = code && code->is_int ? model_dtype(code->i) : DT_default;
     const char *number = NULL;
-    Text size = {0}, line = {0};
+    WriterCasts casts = {.to_f32 = false};
+    Device device;
     bool is_int;
-    *written = false;
     for (int i = 0; i < inputs->n && !number; i++) number = named_float(w, json_get(&inputs->items[i], "arg"), &is_int);
-    if (!number || !code || !code->is_int || model_dtype(code->i) == DT_default) return ST_OK;
-    Status status = ST_OK;
-    for (int i = 0; i < inputs->n && status == ST_OK; i++) {
-        const char *const name = json_string(json_get(&inputs->items[i], "name"));
-        if (name && !strcmp(name, "size")) status = writer_arg(w, json_get(&inputs->items[i], "arg"), &size);
-    }
-    const char *const own = writer_new_name(w, number), *const dtype = dtype_name(model_dtype(code->i));
-    if (status == ST_OK) text_printf(w->text, "  %%%s = aten::to.dtype(%s, %s)", own, writer_get(w, number), dtype);
-    end_line(w);
-    if (status == ST_OK) status = writer_results(w, outputs, &line);
-    if (status == ST_OK)
-        text_printf(w->text, "  %saten::expand_copy(%%%s, %s)", text_str(&line), own, size.n ? text_str(&size) : "[]");
-    end_line(w);
-    text_free(&size), text_free(&line);
-    *written = true;
-    return status;
+    *written = number && dtype != DT_default;
+    if (!*written) return ST_OK;
+    TRY(model_device(json_get(meta, "device"), &device));
+    *written = device == DEV_cpu; /* as the number is */
+    if (!*written) return ST_OK;
+    TRY(number_as(w, number, dtype, &casts));
+    TRY(expand_number(w, number, named_input(inputs, "size"), outputs));
+    return writer_casts_end(w, &casts);
 }
 
 Status writer_float_item(NodeWriter *w, const char *name, const char *tensor) {
