@@ -11,6 +11,8 @@
  * instead of 1.1 on Zen 5). Short bodies get unrolled whole vectors and a masked tail. */
 #include "codegen/llvm/emit.h"
 
+enum { COMMON_DEPTH = 6 };
+
 static LLVMTypeRef memory_type(Emitter *e, DType dtype) {
     switch (dtype) {
     case DT_f64:
@@ -182,6 +184,30 @@ static Value gather_lanes(Emitter *e, LLVMTypeRef vector, Value pointers, int al
     return emit_intrinsic(e, "llvm.masked.gather", types, 2, args, 4);
 }
 
+static bool runs_back(const Emitter *e, const Affine *at) {
+    for (int g = 0; g < e->shape->n_groups; g++)
+        if (at->coef[e->shape->group[g].coef] && e->frame.each[g]) return false;
+    return e->frame.linear >= 0 && at->coef[e->shape->group[e->frame.linear].coef] == -1;
+}
+
+static Value turned_round(Emitter *e, Value v) {
+    Value lanes[64];
+    for (int k = 0; k < e->lanes; k++) lanes[k] = LLVMConstInt(e->type.i32, (unsigned)(e->lanes - 1 - k), 0);
+    return LLVMBuildShuffleVector(e->b, v, LLVMGetPoison(LLVMTypeOf(v)), LLVMConstVector(lanes, (unsigned)e->lanes),
+                                  "");
+}
+
+/* Lane 0 is the last one in memory. */
+static Value load_back(Emitter *e, LLVMTypeRef type, Value pointer, int align) {
+    const LLVMTypeRef vector = LLVMVectorType(type, (unsigned)e->lanes);
+    const Value first = element_pointer(e, type, pointer, LLVMConstInt(e->type.i64, (uint64_t)(1 - e->lanes), 1));
+    if (all_exist(e)) return turned_round(e, load_whole(e, vector, first, align));
+    LLVMTypeRef types[2] = {vector, e->type.ptr};
+    Value args[4] = {first, LLVMConstInt(e->type.i32, (unsigned)align, 0), turned_round(e, e->frame.mask),
+                     emit_zero(vector)};
+    return turned_round(e, emit_intrinsic(e, "llvm.masked.load", types, 2, args, 4));
+}
+
 Value emit_load(Emitter *e, int i) {
     const Inst *inst = &e->nest->insts[i];
     const DType dtype = e->bufs[inst->buf].dtype;
@@ -194,6 +220,8 @@ Value emit_load(Emitter *e, int i) {
     if (kind == LANES_equal) {
         v = LLVMBuildLoad2(e->b, type, pointer, "");
         v = emit_splat(e, v);
+    } else if (kind == LANES_spread && runs_back(e, inst->at)) {
+        v = load_back(e, type, pointer, align);
     } else if (kind == LANES_spread) {
         v = gather_lanes(e, vector, element_pointer(e, type, pointer, spread), align);
     } else {
@@ -314,11 +342,10 @@ Value emit_index(Emitter *e, const Affine *at) {
     return spread ? LLVMBuildAdd(e->b, v, spread, "") : v;
 }
 
-/* The block that reports lane k's index of gather i and returns. */
-static void miss(Emitter *e, int i, Value bad, Value index, Value bound) {
-    const Value lane = first_set(e, bad);
+/* The block that reports gather i's index and returns. */
+static void miss(Emitter *e, int i, Value index, Value bound) {
     LLVMBuildStore(e->b, LLVMConstInt(e->type.i32, (unsigned)i, 0), e->call.arg[4]);
-    const Value values[2] = {LLVMBuildExtractElement(e->b, index, lane, ""), bound};
+    const Value values[2] = {index, bound};
     const size_t offsets[2] = {offsetof(NestError, index), offsetof(NestError, bound)};
     for (int k = 0; k < 2; k++) {
         const Value offset = LLVMConstInt(e->type.i64, offsets[k], 0);
@@ -327,34 +354,82 @@ static void miss(Emitter *e, int i, Value bad, Value index, Value bound) {
     LLVMBuildRetVoid(e->b);
 }
 
-/* Continues where every lane that exists is inside [0, bound). */
-static void check_bounds(Emitter *e, int i, Value index, Value wrapped, Value bound) {
-    Value bad = LLVMBuildICmp(e->b, LLVMIntUGE, wrapped, emit_splat(e, bound), "");
-    if (e->frame.mask) bad = LLVMBuildAnd(e->b, bad, e->frame.mask, "");
+static Value any_lane(Emitter *e, Value mask) {
     const LLVMTypeRef bits_type = LLVMIntTypeInContext(e->unit.context, (unsigned)e->lanes);
-    const Value bits = LLVMBuildBitCast(e->b, bad, bits_type, "");
-    const Value any = LLVMBuildICmp(e->b, LLVMIntNE, bits, emit_zero(bits_type), "");
+    return LLVMBuildICmp(e->b, LLVMIntNE, LLVMBuildBitCast(e->b, mask, bits_type, ""), emit_zero(bits_type), "");
+}
+
+/* Of lanes, or of the one index that they have in common. */
+typedef struct GatherIndex {
+    Value given, wrapped, bound;
+    bool common;
+} GatherIndex;
+
+/* Continues where every lane that exists is inside [0, bound). */
+static void check_bounds(Emitter *e, int i, const GatherIndex *g) {
+    const Value bound = g->common ? g->bound : emit_splat(e, g->bound);
+    Value bad = LLVMBuildICmp(e->b, LLVMIntUGE, g->wrapped, bound, "");
+    if (e->frame.mask && !g->common) bad = LLVMBuildAnd(e->b, bad, e->frame.mask, "");
     LLVMBasicBlockRef wrong = LLVMAppendBasicBlockInContext(e->unit.context, e->call.function, "miss");
     LLVMBasicBlockRef right = LLVMAppendBasicBlockInContext(e->unit.context, e->call.function, "hit");
-    LLVMBuildCondBr(e->b, any, wrong, right);
+    LLVMBuildCondBr(e->b, g->common ? bad : any_lane(e, bad), wrong, right);
     LLVMPositionBuilderAtEnd(e->b, wrong);
-    miss(e, i, bad, index, bound);
+    miss(e, i, g->common ? g->given : LLVMBuildExtractElement(e->b, g->given, first_set(e, bad), ""), g->bound);
     LLVMPositionBuilderAtEnd(e->b, right);
+}
+
+/* Whether all lanes of instruction i have one value, as far as `depth` operands back tell. */
+static bool is_common(const Emitter *e, int i, int depth) {
+    const Inst *const inst = i < 0 ? NULL : &e->nest->insts[i];
+    if (!inst || inst->op == LI_const || inst->op == LI_param) return true;
+    if (inst->op == LI_cast || inst->op == LI_prim)
+        return depth > 0 && is_common(e, inst->a, depth - 1) && is_common(e, inst->b, depth - 1) &&
+               is_common(e, inst->c, depth - 1);
+    if (inst->op != LI_load && inst->op != LI_index) return false;
+    for (int g = 0; g < e->shape->n_groups; g++)
+        if (inst->at->coef[e->shape->group[g].coef] && (e->frame.each[g] || g == e->frame.linear)) return false;
+    return true;
+}
+
+static GatherIndex gather_index(Emitter *e, int i) {
+    const Inst *const inst = &e->nest->insts[i];
+    GatherIndex g = {.given = emit_value(e, inst->a), .bound = emit_int(e, inst->bound)};
+    g.common = is_common(e, inst->a, COMMON_DEPTH);
+    if (g.common) g.given = emit_first_lane(e, g.given);
+    g.wrapped = g.given;
+    if (inst->wrap_negative) {
+        const Value negative = LLVMBuildICmp(e->b, LLVMIntSLT, g.given, emit_zero(LLVMTypeOf(g.given)), "");
+        const Value up = LLVMBuildAdd(e->b, g.given, g.common ? g.bound : emit_splat(e, g.bound), "");
+        g.wrapped = LLVMBuildSelect(e->b, negative, up, g.given, "");
+    }
+    return g;
+}
+
+/* A row that data names, whose elements the lanes run along, is loaded as any other. */
+static Value load_common(Emitter *e, int i, Value row, LLVMTypeRef type, int align) {
+    const LLVMTypeRef vector = LLVMVectorType(type, (unsigned)e->lanes);
+    const Value pointer = element_pointer(e, type, address(e, i), row);
+    Value spread = NULL;
+    switch (lanes_of(e, e->nest->insts[i].at, &spread)) {
+    case LANES_equal:
+        return emit_splat(e, LLVMBuildLoad2(e->b, type, pointer, ""));
+    case LANES_next:
+        return load_next(e, vector, pointer, align);
+    default:
+        return gather_lanes(e, vector, element_pointer(e, type, pointer, spread), align);
+    }
 }
 
 Value emit_gather(Emitter *e, int i) {
     const Inst *inst = &e->nest->insts[i];
     const DType dtype = e->bufs[inst->buf].dtype;
     const LLVMTypeRef type = memory_type(e, dtype);
-    const Value index = emit_value(e, inst->a), bound = emit_int(e, inst->bound);
-    Value wrapped = index;
-    if (inst->wrap_negative) {
-        const Value negative = LLVMBuildICmp(e->b, LLVMIntSLT, index, emit_zero(LLVMTypeOf(index)), "");
-        const Value up = LLVMBuildAdd(e->b, index, emit_splat(e, bound), "");
-        wrapped = LLVMBuildSelect(e->b, negative, up, index, "");
-    }
-    check_bounds(e, i, index, wrapped, bound);
-    Value offset = LLVMBuildMul(e->b, wrapped, emit_splat(e, emit_int(e, inst->scale)), "");
+    const GatherIndex g = gather_index(e, i);
+    check_bounds(e, i, &g);
+    const Value scale = emit_int(e, inst->scale);
+    if (g.common)
+        return widen(e, dtype, load_common(e, i, LLVMBuildMul(e->b, g.wrapped, scale, ""), type, dtype_bytes(dtype)));
+    Value offset = LLVMBuildMul(e->b, g.wrapped, emit_splat(e, scale), "");
     Value spread = NULL;
     const LaneKind kind = lanes_of(e, inst->at, &spread);
     if (kind == LANES_next) spread = emit_iota(e, e->type.i64);
