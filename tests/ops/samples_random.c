@@ -37,7 +37,7 @@ const Samples samples_normal = {
                   "normal.float_float: 0 1 [0,3] dtype=:f64"),
     .bad =
         BAD({"normal: x[3] 0 -1", ST_VALUE, "std"}, {"normal: i64[3]", ST_DTYPE, "i64"},
-            {"normal.Tensor_float: x[3] -1", ST_VALUE, "std"}, {"normal.float_Tensor: 0 x[40]", ST_VALUE, "negative"},
+            {"normal.Tensor_float: x[3] -1", ST_VALUE, "std"}, {"normal.float_Tensor: 0 x[40]", ST_VALUE, "0 or more"},
             {"normal.Tensor_Tensor: x[3] q[2]", ST_SHAPE, "[2]"}, {"normal.float_float: 0 -1 [3]", ST_VALUE, "std"}),
 };
 const Samples samples_exponential = {
