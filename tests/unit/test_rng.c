@@ -213,6 +213,17 @@ static void expect_ends_checked(const char *op, sn_compile_mode mode) {
     sn_function_free(fn);
 }
 
+START_TEST(ends_beyond_f16_are_none_of_it) {
+    static const int64_t ends[][2] = {{0, 65505}, {0, 65506}, {-65504, 2}, {-65505, 2}, {0, 100000}};
+    for (int i = 0; i < COUNT_OF(ends); i++) {
+        sn_tensor *const y = sn_randint_like_low(sn_zeros(SN_INTS(5), SN_F16), ends[i][0], ends[i][1]);
+        ck_assert_msg((y != NULL) == (i % 2 == 0 && i < 4), "ends %d", i);
+        if (!y) expect_error(SN_ERR_VALUE, "f16 does not hold all");
+        ck_assert_ptr_nonnull(sn_randint_like_low(sn_zeros(SN_INTS(5), SN_BF16), ends[i][0], ends[i][1]));
+    }
+}
+END_TEST
+
 START_TEST(c4_ends_that_vary_are_checked_in_every_call) {
     static const char *const ops[] = {"aten::random.to", "aten::random_.to", "aten::random.from", "aten::randint_like"};
     for (int i = 0; i < COUNT_OF(ops); i++)
@@ -255,6 +266,7 @@ int main(void) {
         c3_another_state_behind_random_ops_ends_the_segment,
         c6_a_replayed_body_that_sees_or_sets_it_runs,
         c8_a_failed_segment_leaves_it_as_eager_does,
+        ends_beyond_f16_are_none_of_it,
         c4_ends_that_vary_are_checked_in_every_call,
         c8_deviations_are_checked_but_may_be_infinite,
     };
