@@ -286,3 +286,75 @@ Status meta_flash_attention_backward(MetaCall *call) {
     return meta_fail(call, ST_SHAPE, "grad_out %s, out %s and logsumexp %s do not fit", SIZES(call, grad),
                      SIZES(call, out), SIZES(call, sum));
 }
+
+/* sn::attention's own ------------------------------------------------------------------------------ */
+
+/* Leading sizes are equal, but for the heads of key and value, each of which may be that of several of query's; a mask
+ * broadcasts to [leading sizes, rows, keys]. at: of query among the arguments, before key and value. */
+static Status attention_heads_fit(MetaCall *call, int at) {
+    const Meta *const query = tensor_meta(call, at), *const key = tensor_meta(call, at + 1),
+                     *const mask = tensor_meta(call, op_param_find(call->row, "attn_mask"));
+    const int rank = query->rank;
+    int64_t scores[MAX_RANK], joined[MAX_RANK];
+    if (rank < 2 || key->rank != rank || tensor_meta(call, at + 2)->rank != rank)
+        return meta_fail(call, ST_SHAPE, "query, key and value need one rank of at least 2");
+    if (!dtype_is_float(query->dtype))
+        return meta_fail(call, ST_DTYPE, "query must be floating point, not %s", dtype_name(query->dtype));
+    TRY(want_same_dtype(call, at, at + 1));
+    TRY(want_same_dtype(call, at, at + 2));
+    TRY(want_equal(call, at, rank - 1, at + 1, rank - 1));
+    for (int d = 0; d < rank - 1; d++) TRY(want_equal(call, at + 1, d, at + 2, d));
+    for (int d = 0; d < rank - 3; d++) TRY(want_equal(call, at, d, at + 1, d));
+    if (rank > 2) {
+        const int64_t heads = query->sizes[rank - 3], kept = key->sizes[rank - 3];
+        const bool fits = sym_same(call->env, heads, kept) ||
+                          (sym_less(call->env, 0, kept) &&
+                           sym_same(call->env, sym_mul(call->env, sym_div(call->env, heads, kept), kept), heads));
+        if (!fits) return want_equal(call, at, rank - 3, at + 1, rank - 3);
+    }
+    if (!mask) return ST_OK;
+    memcpy(scores, query->sizes, sizeof *scores * (size_t)rank);
+    scores[rank - 1] = key->sizes[rank - 2];
+    memcpy(joined, scores, sizeof *scores * (size_t)rank);
+    int joined_rank = rank;
+    const bool joins = mask->rank <= rank && broadcast_into(call->env, joined, &joined_rank, mask->sizes, mask->rank);
+    if (joins && all_same(call->env, joined, scores, rank)) return same_device(call, query, mask);
+    return meta_fail(call, ST_SHAPE, "attn_mask %s does not broadcast to the scores, %s", SIZES(call, mask),
+                     sizes_text(call, scores, rank).at);
+}
+
+Status meta_attention(MetaCall *call) {
+    TRY(attention_heads_fit(call, 0));
+    const Meta *const query = tensor_meta(call, 0), *const value = tensor_meta(call, 2);
+    const DType wide = query->dtype == DT_f64 ? DT_f64 : DT_f32;
+    int64_t sizes[MAX_RANK];
+    memcpy(sizes, query->sizes, sizeof *sizes * (size_t)query->rank);
+    sizes[query->rank - 1] = value->sizes[value->rank - 1];
+    out_plain(call, 0, query->dtype, query->device, sizes, query->rank);
+    for (int i = 1; i < 3; i++) out_plain(call, i, wide, query->device, sizes, query->rank - 1);
+    call->order = ORDER_chain;
+    return ST_OK;
+}
+
+Status meta_attention_backward(MetaCall *call) {
+    TRY(attention_heads_fit(call, 1));
+    const Meta *const query = tensor_meta(call, 1), *const grad = tensor_meta(call, 0);
+    const int rank = query->rank;
+    bool fits = grad->rank == rank && all_same(call->env, grad->sizes, query->sizes, rank - 1);
+    for (int i = 4; i < 6; i++) {
+        const Meta *const row = tensor_meta(call, i);
+        fits = fits && row->rank == rank - 1 && all_same(call->env, row->sizes, query->sizes, rank - 1);
+        fits = fits && row->dtype == (query->dtype == DT_f64 ? DT_f64 : DT_f32);
+    }
+    if (!fits)
+        return meta_fail(call, ST_SHAPE, "grad_out %s, max and sum do not fit query %s", SIZES(call, grad),
+                         SIZES(call, query));
+    TRY(want_equal(call, 3, rank - 1, 0, rank - 1));
+    TRY(want_same_dtype(call, 1, 0));
+    for (int i = 0; i < 3; i++) {
+        const Meta *const of = tensor_meta(call, i + 1);
+        out_plain(call, i, of->dtype, of->device, of->sizes, of->rank);
+    }
+    call->order = ORDER_chain;
+    return ST_OK;
+}

@@ -70,7 +70,7 @@ size_t gemm_packed_bytes(const GemmCall *call);
 void gemm_pack_b(const GemmCall *call, void *packed);
 /* c[i][j] = chain over p < k of a[i * a_ld + p] * b[offset[p] + j] from +0, i < m, j < n, for each of several runs of
  * columns: a product whose B lies as offsets say. f32 and f64, k <= 4,096; strides in elements. Columns up to the next
- * multiple of 64 bytes are read and written too. */
+ * multiple of 64 bytes are read and written too. continues: the chain goes on from what c holds. */
 typedef struct OffsetRun {
     const void *b;
     void *c;
@@ -82,6 +82,7 @@ typedef struct OffsetProduct {
     const int64_t *offset;
     const OffsetRun *run;
     int64_t runs;
+    bool continues;
 } OffsetProduct;
 void gemm_offsets(SType type, const OffsetProduct *product);
 /* to[c * to_ld + r] = from[r * from_ld + c], elements of 4 or 8 bytes; not in the same memory. */
@@ -117,6 +118,30 @@ void taps_weights(SType type, const TapWeights *call);
 /* to[i] = from[i * step], i < n */
 void taps_take_steps(SType type, void *to, const void *from, int64_t step, int64_t n);
 int taps_lanes(void); /* elements of a vector of the level in use */
+
+/* Rows of attention [B2.14], f32 and f64. A row has n scores, side by side; what is behind them is left alone. */
+typedef struct AttentionRow {
+    void *scores;         /* in: products of query and keys; out: p = exp(s - max) / sum, 0 where max is -inf */
+    const void *added;    /* n numbers added to the scaled products, or NULL */
+    const uint8_t *kept;  /* n bools: where false, the score is -inf; or NULL */
+    void *max, *sum;      /* one each, of the row: results, or where `given` what they were */
+    void *chunks;         /* room for n / 1,024 + 1 elements */
+    double scale;         /* rounded to the type */
+    int64_t n;
+    bool given;
+} AttentionRow;
+typedef struct AttentionSlope { /* gradient = (gradient - whole) p scale; whole = the sum of p gradient in L */
+    void *gradient;             /* in: of p; out: of the products */
+    const void *p;
+    void *chunks;
+    double scale;
+    int64_t n;
+} AttentionSlope;
+void attention_softmax(SType type, const AttentionRow *row);
+void attention_slope(SType type, const AttentionSlope *row);
+/* to[i] += from[i], or where from is NULL += 0: -0 becomes +0 */
+void attention_add(SType type, void *to, const void *from, int64_t n);
+bool attention_finite(SType type, const void *from, int64_t n);
 
 /* Vectors of the primitives and of the JIT; the bitcode itself is in kernels/bitcode.h. */
 /* f32 lanes of a JIT vector: 4, 8, 16; every type uses this many elements */

@@ -28,4 +28,13 @@ typedef struct TapsLevel {
 } TapsLevel;
 extern const TapsLevel taps_level_v2, taps_level_v3, taps_level_v4;
 
+/* Of cpu/attention.c, by type: f32, f64. */
+typedef struct AttentionLevel {
+    void (*softmax[2])(const AttentionRow *);
+    void (*slope[2])(const AttentionSlope *);
+    void (*add[2])(void *to, const void *from, int64_t n);
+    bool (*finite[2])(const void *from, int64_t n);
+} AttentionLevel;
+extern const AttentionLevel attention_level_v2, attention_level_v3, attention_level_v4;
+
 #endif

@@ -51,7 +51,7 @@ static void N(offset_panel)(const OffsetProduct *p, int64_t k0, int64_t k, const
         const int64_t i = p->m * t / tiles, rows = p->m * (t + 1) / tiles - i;
         N(offset_tiles)
         [rows - 1][vectors - 1](k, (const E *)p->a + i * p->a_ld + k0, p->a_ld, (const E *)run->b + j, p->offset + k0,
-                                (E *)run->c + i * run->ld + j, run->ld, k0 > 0);
+                                (E *)run->c + i * run->ld + j, run->ld, k0 > 0 || p->continues);
     }
 }
 
