@@ -69,6 +69,8 @@ static const HeaderRow listed[] = {
     {"aten::replication_pad3d_backward", HEADER_fixed, "no size of the samples may differ alone"},
     {"aten::max_pool3d_with_indices_backward", HEADER_fixed, "no size of the samples may differ alone"},
     {"aten::avg_pool3d_backward", HEADER_fixed, "no size of the samples may differ alone"},
+    {"sn::attention", HEADER_fixed, "it has no samples: tests/unit/test_attention.c"},
+    {"sn::attention_backward", HEADER_fixed, "it has no samples: tests/unit/test_attention.c"},
     {"sn::convolution_input", HEADER_fixed, "the same"},
     {"sn::convolution_weight", HEADER_fixed, "the same"},
     {"aten::_assert_async", HEADER_fixed, "it has no result"},

@@ -407,6 +407,8 @@ Status native_eval(const OpRow *row, const Arg *args, const WideTensor *in, cons
                  {OP__adaptive_avg_pool3d_backward, eval_pool_backward},
                  {OP__embedding_bag, eval_bags},
                  {OP__embedding_bag_forward_only, eval_bags},
+                 {OP_attention, attention_eval},
+                 {OP_attention_backward, attention_backward_eval},
                  {OP_convolution, conv_eval},
                  {OP_convolution_input, conv_eval},
                  {OP_convolution_weight, conv_eval}};
