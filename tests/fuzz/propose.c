@@ -4,7 +4,7 @@
  *   ab   a tensor of sizes a, b: the first takes them from a value that exists; digits are sizes
  *   <bac a tensor of i64 below size b, of sizes a, c         .  a tensor without dims    &a  of i64, all 1
  *   [a,b*c,-1   a list of ints    =-1  an int    #b  the size b    (ab,cb  a list of tensors
- *   !    false    *    by type and name    %ab  a tensor of i8    $ab  of f32    :u8  a dtype
+ *   !    false    +    true    ~    none    *    by type and name    %ab  a tensor of i8    $ab  of f32    :u8  a dtype
  *
  * A row of "base.overload" is for that one, which then has no rows of the base. */
 #include <ctype.h>
@@ -92,6 +92,11 @@ static const ShapeRow shapes[] = {
     {"scaled_dot_product_attention", {"eab", "ecb", "ecb"}},
     {"scaled_dot_product_attention", {"eab", "ecb", "ecd", "ac"}},
     {"scaled_dot_product_attention", {"efab", "efcb", "efcb"}},
+    {"scaled_dot_product_attention", {"efab", "efcb", "efcd", "~", "=0", "+"}},
+    {"scaled_dot_product_attention", {"eab", "ecb", "ecd", "?ac", "=0", "!"}},
+    {"scaled_dot_product_attention", {"efab", "efcb", "efcd", "?e1ac", "=0", "!"}},
+    {"scaled_dot_product_attention", {"e4ab", "e2cb", "e2cd", "~", "=0", "+", "~", "+"}},
+    {"scaled_dot_product_attention", {"e4ab", "e2cb", "e2cb", "1c", "=0", "!", "~", "+"}},
     {"embedding", {"ab", "<ac"}},
     {"embedding", {"ab", "<acd"}},
     {"embedding_dense_backward", {"cb", "<ac", "#a"}},
@@ -496,6 +501,7 @@ static bool word_of_dtype(Gen *g, Letters *l, DType dtype, const char *word, FzA
     return a->value >= 0;
 }
 
+static FzArg plain_bool(bool value) { return (FzArg){.kind = FZ_bool, .i = {value, -1}}; }
 static FzArg plain_int(int64_t value) { return (FzArg){.kind = FZ_int, .i = {value, -1}}; }
 
 /* a*b: one of the two must be a plain number. */
@@ -563,6 +569,12 @@ static bool word_argument(Gen *g, Letters *l, const char *word, FzArg *a) {
     case '!':
         *a = (FzArg){.kind = FZ_bool, .i = {false, -1}};
         return true;
+    case '+':
+        *a = plain_bool(true);
+        return true;
+    case '~':
+        *a = (FzArg){.kind = FZ_none};
+        return true;
     case '=':
         *a = (FzArg){.kind = FZ_int, .i = {atoi(word + 1), -1}};
         return true;
@@ -576,7 +588,6 @@ static bool word_argument(Gen *g, Letters *l, const char *word, FzArg *a) {
 
 /* By type and name ---------------------------------------------------------------------------- */
 
-static FzArg plain_bool(bool value) { return (FzArg){.kind = FZ_bool, .i = {value, -1}}; }
 static FzArg plain_float(double value) { return (FzArg){.kind = FZ_float, .f = value, .i = {1, -1}}; }
 
 static bool same_shape(Gen *g, const GenVal *v, DType dtype, FzArg *a) {

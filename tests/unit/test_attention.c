@@ -270,12 +270,13 @@ static void check_case(const Case *c) {
         rule_slopes(&r, i / c->rows, i % c->rows);
     }
     rule_keys(&r);
-    for (int isa = 0; isa <= (int)isa_host(); isa++)
-        for (int threads = 1; threads <= 2; threads++) {
+    for (int threads = 1; threads <= 2; threads++) {
+        pool_threads_set(threads);
+        for (int isa = 0; isa <= (int)isa_host(); isa++) {
             isa_force(isa);
-            pool_threads_set(threads);
             run_op(c, &r, in, mask, grad);
         }
+    }
     isa_force(-1);
     pool_threads_set(1);
     double *const owned[] = {r.query, r.key, r.value, r.grad, r.p, r.ds, r.mask, r.out, r.query_grad, r.key_grad,
