@@ -60,14 +60,24 @@ static void block_scores(const ForwardPart *p, int64_t n, int64_t keys) {
     }
 }
 
-/* Probabilities of the block's rows, 0 behind their keys. */
-static void block_softmax(const ForwardPart *p, int64_t first, int64_t n, int64_t keys) {
+/* Rows of a block that one head of query has, from row `at` of the block and query t of the head on. */
+typedef struct HeadRows {
+    int64_t g, t, at, n;
+} HeadRows;
+
+static HeadRows next_head(const Attention *a, int64_t first, int64_t at, int64_t n) {
+    const int64_t t = (first + at) % a->rows;
+    return (HeadRows){(first + at) / a->rows, t, at, min_i64(n - at, a->rows - t)};
+}
+
+/* Probabilities of rows, 0 behind their keys. */
+static void softmax_rows(const ForwardPart *p, const HeadRows *rows, int64_t keys) {
     const Forward *const f = p->f;
     const Attention *const a = p->a;
-    for (int64_t i = 0; i < n; i++) {
-        const int64_t t = (first + i) % a->rows, limit = limits_of(p)[i];
+    const AttentionMask mask = attention_mask(a, p->unit, rows->g, p->memory + f->room);
+    for (int64_t i = rows->at, t = rows->t; i < rows->at + rows->n; i++, t++) {
+        const int64_t limit = limits_of(p)[i];
         char *const scores = p->memory + f->scores + i * f->score_ld * a->bytes;
-        const AttentionMask mask = attention_mask(a, p->unit, (first + i) / a->rows, p->memory + f->room);
         AttentionRow row = {.scores = scores,
                             .max = p->memory + f->max + i * a->bytes,
                             .sum = p->memory + f->sum + i * a->bytes,
@@ -85,40 +95,52 @@ static bool nothing_kept(const Attention *a, const char *max) {
                             : *(const float *)(const void *)max == -__builtin_inff();
 }
 
-static void store_number(const ForwardPart *p, int which, int64_t row, const char *from) {
+static void store_numbers(const ForwardPart *p, int which, const HeadRows *rows, const char *from) {
     const sn_tensor *const t = p->f->outs[which];
     const Meta *const meta = t->base.meta;
-    char *const head = attention_head(p->a, t, 1, false, p->unit, row / p->a->rows);
-    memcpy(head + row % p->a->rows * meta->strides[meta->rank - 1] * p->a->bytes, from, (size_t)p->a->bytes);
+    const int64_t step = meta->strides[meta->rank - 1] * p->a->bytes;
+    char *const to = attention_head(p->a, t, 1, false, p->unit, rows->g) + rows->t * step;
+    for (int64_t i = 0; i < rows->n; i++)
+        memcpy(to + i * step, from + (rows->at + i) * p->a->bytes, (size_t)p->a->bytes);
 }
 
-static void block_store(const ForwardPart *p, int64_t first, int64_t n) {
+static void store_rows(const ForwardPart *p, const HeadRows *rows) {
     const Forward *const f = p->f;
     const Attention *const a = p->a;
-    for (int64_t i = 0; i < n; i++) {
-        char *const out = p->memory + f->out + i * f->value_ld * a->bytes, *const max = p->memory + f->max + i * a->bytes;
-        const AttentionRows to = attention_rows(a, f->outs[0], false, p->unit, (first + i) / a->rows);
-        if (nothing_kept(a, max)) memset(out, 0, (size_t)(f->value_ld * a->bytes));
-        attention_store(a, &to, (first + i) % a->rows, 1, out, f->value_ld);
-        store_number(p, 1, first + i, max);
-        store_number(p, 2, first + i, p->memory + f->sum + i * a->bytes);
-    }
+    const AttentionRows to = attention_rows(a, f->outs[0], false, p->unit, rows->g);
+    char *const out = p->memory + f->out;
+    for (int64_t i = rows->at; i < rows->at + rows->n; i++)
+        if (nothing_kept(a, p->memory + f->max + i * a->bytes))
+            memset(out + i * f->value_ld * a->bytes, 0, (size_t)(f->value_ld * a->bytes));
+    attention_store(a, &to, rows->t, rows->n, out + rows->at * f->value_ld * a->bytes, f->value_ld);
+    store_numbers(p, 1, rows, p->memory + f->max);
+    store_numbers(p, 2, rows, p->memory + f->sum);
+}
+
+static void load_rows(const ForwardPart *p, const HeadRows *rows) {
+    const Forward *const f = p->f;
+    const Attention *const a = p->a;
+    const AttentionRows query = attention_rows(a, a->query, false, p->unit, rows->g);
+    attention_load(a, &query, rows->t, rows->n, p->memory + f->query + rows->at * f->width_ld * a->bytes, f->width_ld);
+    for (int64_t i = 0; i < rows->n; i++) limits_of(p)[rows->at + i] = attention_limit(a, rows->t + i);
 }
 
 static void run_block(const ForwardPart *p, int64_t first, int64_t n) {
     const Forward *const f = p->f;
     const Attention *const a = p->a;
     const Meta *const value = a->value->base.meta;
+    HeadRows rows;
     int64_t keys = 0;
-    for (int64_t i = 0; i < n; i++) {
-        const AttentionRows query = attention_rows(a, a->query, false, p->unit, (first + i) / a->rows);
-        attention_load(a, &query, (first + i) % a->rows, 1, p->memory + f->query + i * f->width_ld * a->bytes,
-                       f->width_ld);
-        limits_of(p)[i] = attention_limit(a, (first + i) % a->rows);
-        keys = max_i64(keys, limits_of(p)[i]);
+    for (int64_t i = 0; i < n; i += rows.n) {
+        rows = next_head(a, first, i, n);
+        load_rows(p, &rows);
+        keys = max_i64(keys, limits_of(p)[i + rows.n - 1]);
     }
     block_scores(p, n, keys);
-    block_softmax(p, first, n, keys);
+    for (int64_t i = 0; i < n; i += rows.n) {
+        rows = next_head(a, first, i, n);
+        softmax_rows(p, &rows, keys);
+    }
     attention_chain(a, &(AttentionChain){.a = p->memory + f->scores,
                                          .b = p->values,
                                          .c = p->memory + f->out,
@@ -131,7 +153,10 @@ static void run_block(const ForwardPart *p, int64_t first, int64_t n) {
                                          .m = n,
                                          .width = a->value_width,
                                          .finite = p->finite});
-    block_store(p, first, n);
+    for (int64_t i = 0; i < n; i += rows.n) {
+        rows = next_head(a, first, i, n);
+        store_rows(p, &rows);
+    }
 }
 
 /* Keys that the part's rows have in all. */
@@ -172,13 +197,15 @@ static void run_part(void *context, int part) {
     cpu_free(p.memory, f->bytes);
 }
 
-/* Values are read where they lie by one block, if whole vectors do and their rows are not all in the same cache sets. */
+/* Values are read where they lie if whole vectors do: by many blocks where their rows are close, by one where they are not
+ * all in the same cache sets. */
 static bool values_in_place(const Forward *f) {
     const Attention *const a = f->a;
     const Meta *const value = a->value->base.meta;
     const int64_t step = value->strides[value->rank - 2] * a->bytes;
-    return !f->packed && dtype_bytes(value->dtype) == a->bytes && value->strides[value->rank - 1] == 1 &&
-           a->value_width * a->bytes % 64 == 0 && (f->block <= TILE || step % 4096 != 0);
+    const bool close = step >= 0 && step <= a->value_width * a->bytes * 2, spread = f->block <= TILE || step % 4096 != 0;
+    return dtype_bytes(value->dtype) == a->bytes && value->strides[value->rank - 1] == 1 &&
+           a->value_width * a->bytes % 64 == 0 && (f->packed ? close && spread : spread);
 }
 
 static void plan_memory(Forward *f) {

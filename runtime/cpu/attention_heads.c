@@ -53,9 +53,13 @@ static char *row_at(const AttentionRows *rows, int64_t i) {
 void attention_load(const Attention *a, const AttentionRows *from, int64_t first, int64_t n, char *to, int64_t ld) {
     LoadFn *const load = kernel_table()->load(from->meta->dtype);
     const int64_t step = from->meta->strides[from->meta->rank - 1], gap = ld - from->width;
+    const bool plain = step == 1 && dtype_bytes(from->meta->dtype) == a->bytes;
     for (int64_t i = 0; i < n; i++, to += ld * a->bytes) {
-        load(to, row_at(from, first + i), step, from->width);
-        memset(to + from->width * a->bytes, 0, (size_t)(gap * a->bytes));
+        if (plain)
+            memcpy(to, row_at(from, first + i), (size_t)(from->width * a->bytes));
+        else
+            load(to, row_at(from, first + i), step, from->width);
+        if (gap) memset(to + from->width * a->bytes, 0, (size_t)(gap * a->bytes));
     }
 }
 
