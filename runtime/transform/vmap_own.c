@@ -3,6 +3,7 @@
  *   mv            of a common vector: the examples' rows are more rows; of each example's: sn::row_dots
  *   dot           sn::row_dots, and this of one dim more
  *   index_select  at positions of each example: gather, whose positions have all dims
+ *   attention     of more heads
  *   convolution   of common weights: more images; of each example's: its channels are groups of their own
  *
  * A call is made where its meta rule gives the order of additions of one example's; else the op runs example by
@@ -154,6 +155,38 @@ static bool run_images(const OwnCall *c, Status *status) {
     return z || error_pending() != ST_OK ? set_result(c, z, status) : false;
 }
 
+/* attention ------------------------------------------------------------------------------------ */
+
+/* Dims of size 1 behind the first one, up to `rank` of them. */
+static Val *padded(Val *x, int rank) {
+    int64_t sizes[MAX_RANK] = {x->meta->sizes[0]};
+    const int more = rank - x->meta->rank;
+    for (int d = 1; d <= more; d++) sizes[d] = 1;
+    return more > 0 ? E(eager_builder(), reshape, V(x), A_INTS(sizes, with_rest(sizes, 1 + more, x->meta, 1))) : x;
+}
+
+/* Examples are one more leading dim of all operands. */
+static bool run_more_heads(const OwnCall *c, Status *status) {
+    const OpRow *const row = c->call->row;
+    const int query = op_param_find(row, "query"), mask = op_param_find(row, "attn_mask");
+    const int rank = one_of(c, query)->rank + 1;
+    Arg args[MAX_ARGS];
+    Val *outs[MAX_OUTS];
+    sn_tensor *results[MAX_OUTS];
+    if (rank > MAX_RANK) return false;
+    memcpy(args, c->call->args, sizeof *args * (size_t)row->n_params);
+    for (int i = 0; i < row->n_params; i++) {
+        if (args[i].kind != ARG_tensor || !args[i].val) continue;
+        Val *const all = all_of(c, i), *const fits = all && i == mask ? padded(all, rank) : all;
+        if (!fits) return *status = error_pending(), true;
+        args[i] = V(fits);
+    }
+    *status = emit(eager_builder(), row->id, args, row->n_params, outs);
+    for (int i = 0; i < row->n_out; i++) results[i] = *status == ST_OK ? tensor_of(outs[i]) : NULL;
+    if (*status == ST_OK) *status = vmap_set_results(c->call, c->level, results, row->n_out);
+    return true;
+}
+
 /* the rows ------------------------------------------------------------------------------------- */
 
 bool vmap_own_rule(OpCall *call, const Level *level, const MetaCall *one, Status *status) {
@@ -163,5 +196,6 @@ bool vmap_own_rule(OpCall *call, const Level *level, const MetaCall *one, Status
     if (id == OP_ID(mv)) return run_matrix(&c, status);
     if (id == OP_ID(dot) || id == OP_ID(row_dots)) return run_dots(&c, status);
     if (id == OP_ID(index_select)) return run_positions(&c, status);
+    if (id == OP_ID(attention) || id == OP_ID(attention_backward)) return run_more_heads(&c, status);
     return id == OP_ID(convolution) && run_images(&c, status);
 }
