@@ -293,7 +293,7 @@ Status meta_flash_attention_backward(MetaCall *call) {
  * broadcasts to [leading sizes, rows, keys]. at: of query among the arguments, before key and value. */
 static Status attention_heads_fit(MetaCall *call, int at) {
     const Meta *const query = tensor_meta(call, at), *const key = tensor_meta(call, at + 1),
-                     *const mask = tensor_meta(call, op_param_find(call->row, "attn_mask"));
+                      *const mask = tensor_meta(call, op_param_find(call->row, "attn_mask"));
     const int rank = query->rank;
     int64_t scores[MAX_RANK], joined[MAX_RANK];
     if (rank < 2 || key->rank != rank || tensor_meta(call, at + 2)->rank != rank)

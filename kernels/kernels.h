@@ -121,12 +121,12 @@ int taps_lanes(void); /* elements of a vector of the level in use */
 
 /* Rows of attention [B2.14], f32 and f64. A row has n scores, side by side; what is behind them is left alone. */
 typedef struct AttentionRow {
-    void *scores;         /* in: products of query and keys; out: p = exp(s - max) / sum, 0 where max is -inf */
-    const void *added;    /* n numbers added to the scaled products, or NULL */
-    const uint8_t *kept;  /* n bools: where false, the score is -inf; or NULL */
-    void *max, *sum;      /* one each, of the row: results, or where `given` what they were */
-    void *chunks;         /* room for n / 1,024 + 1 elements */
-    double scale;         /* rounded to the type */
+    void *scores;        /* in: products of query and keys; out: p = exp(s - max) / sum, 0 where max is -inf */
+    const void *added;   /* n numbers added to the scaled products, or NULL */
+    const uint8_t *kept; /* n bools: where false, the score is -inf; or NULL */
+    void *max, *sum;     /* one each, of the row: results, or where `given` what they were */
+    void *chunks;        /* room for n / 1,024 + 1 elements */
+    double scale;        /* rounded to the type */
     int64_t n;
     bool given;
 } AttentionRow;

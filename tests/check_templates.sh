@@ -8,6 +8,9 @@ runtime/cpu/cpu_matmul.c: the eager products, which call the same core
 runtime/cpu/conv_sums.c: convolutions: their sums are chains of the same core
 runtime/cpu/conv_point.c: those whose kernel has one position
 runtime/cpu/conv_product.c: those that read their patches from lines
+runtime/cpu/attention_heads.h: attention: its products are chains of the same core
+runtime/cpu/attention_heads.c: the same
+runtime/cpu/attention_backward.c: the same
 frontend/tool/bench_peers.def: the rows gemm/*
 frontend/tool/notes.def: the kinds of kernels in JSON'
 names=$(sed -n 's/^TEMPLATE(\([a-z0-9_]*\),.*/\1/p' ir/templates.def)

@@ -1,6 +1,6 @@
-/* attention_type.h: a row of scores of one type; a template, included by attention.c with T (f32, f64) defined. A row is
- * walked in the 64 lanes of L, four or more vectors at once, so that the steps of exp overlap; the last ones, which are
- * not whole, vector by vector. */
+/* attention_type.h: a row of scores of one type; a template, included by attention.c with T (f32, f64) defined. A row
+ * is walked in the 64 lanes of L, four or more vectors at once, so that the steps of exp overlap; the last ones, which
+ * are not whole, vector by vector. */
 #define N(name)     PASTE(PASTE(name, _), T)
 #define E           PASTE(e_, T)
 #define V           PASTE(v_, T)
@@ -35,10 +35,10 @@ static __attribute__((noinline)) E N(scores_max)(const N(RowScores) * given, int
     IN_LANES(v) most[v] = N(start_max)();
     int64_t i = 0;
     for (; i + RED_LANES <= n; i += RED_LANES) IN_LANES(v) {
-        const V s = N(scores_at)(&r, i + v * LANES, LANES, true);
-        PUT(r.at, i + v * LANES, s);
-        most[v] = VEC(max)(most[v], s);
-    }
+            const V s = N(scores_at)(&r, i + v * LANES, LANES, true);
+            PUT(r.at, i + v * LANES, s);
+            most[v] = VEC(max)(most[v], s);
+        }
     for (; i < n; i += LANES) {
         const int64_t left = n - i < LANES ? n - i : LANES;
         const V s = N(scores_at)(&r, i, left, false);
@@ -52,8 +52,8 @@ static __attribute__((noinline)) E N(scores_max)(const N(RowScores) * given, int
 static E N(join_chunks)(E *chunks, int64_t n) {
     for (int64_t count; n > 1; n = count) {
         count = (n + CHUNK_L - 1) / CHUNK_L;
-        for (int64_t c = 0; c < count; c++)
-            N(reduce_sum)(&chunks[c], chunks + c * CHUNK_L, NULL, n - c * CHUNK_L < CHUNK_L ? n - c * CHUNK_L : CHUNK_L);
+        for (int64_t c = 0; c < count; c++) N(reduce_sum)
+        (&chunks[c], chunks + c * CHUNK_L, NULL, n - c * CHUNK_L < CHUNK_L ? n - c * CHUNK_L : CHUNK_L);
     }
     return n ? chunks[0] : (E)0;
 }
@@ -64,10 +64,10 @@ static __attribute__((noinline)) E N(chunk_exp)(E *at, E max, int64_t n) {
     IN_LANES(v) sum[v] = (V)0;
     int64_t i = 0;
     for (; i + RED_LANES <= n; i += RED_LANES) IN_LANES(v) {
-        const V e = VEC(exp)(GET(at, i + v * LANES) - (V)max);
-        PUT(at, i + v * LANES, e);
-        sum[v] += e;
-    }
+            const V e = VEC(exp)(GET(at, i + v * LANES) - (V)max);
+            PUT(at, i + v * LANES, e);
+            sum[v] += e;
+        }
     for (int v = 0; i < n; v++, i += LANES) {
         const int64_t left = n - i < LANES ? n - i : LANES;
         const V e = VEC(exp)(GET_PART(at, i, left) - (V)max);
@@ -88,9 +88,9 @@ static __attribute__((noinline)) void N(p_again)(const N(RowScores) * given, E m
     const N(RowScores) r = *given;
     int64_t i = 0;
     for (; i + RED_LANES <= n; i += RED_LANES) IN_LANES(v) {
-        const V s = N(scores_at)(&r, i + v * LANES, LANES, true);
-        PUT(r.at, i + v * LANES, VEC(exp)(s - (V)max) / (V)sum);
-    }
+            const V s = N(scores_at)(&r, i + v * LANES, LANES, true);
+            PUT(r.at, i + v * LANES, VEC(exp)(s - (V)max) / (V)sum);
+        }
     for (; i < n; i += LANES) {
         const int64_t left = n - i < LANES ? n - i : LANES;
         PUT_PART(r.at, i, left, VEC(exp)(N(scores_at)(&r, i, left, false) - (V)max) / (V)sum);
@@ -123,9 +123,9 @@ static __attribute__((noinline)) E N(chunk_product)(const E *p, const E *g, int6
     IN_LANES(v) sum[v] = (V)0;
     int64_t i = 0;
     for (; i + RED_LANES <= n; i += RED_LANES) IN_LANES(v) {
-        const V product = GET(p, i + v * LANES) * GET(g, i + v * LANES);
-        sum[v] += product;
-    }
+            const V product = GET(p, i + v * LANES) * GET(g, i + v * LANES);
+            sum[v] += product;
+        }
     for (int v = 0; i < n; v++, i += LANES) {
         const int64_t left = n - i < LANES ? n - i : LANES;
         const V product = GET_PART(p, i, left) * GET_PART(g, i, left);

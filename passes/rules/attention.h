@@ -4,10 +4,10 @@
 #include "passes/rules/decomp.h"
 
 /* Key or value heads shared by groups of query heads, repeated; NULL stays NULL. */
-Val *repeat_heads(Builder *b, Val *x, int64_t heads);
+Val *decomp_repeat_heads(Builder *b, Val *x, int64_t heads);
 /* The scale where none is given: 1 / sqrt(width). */
-Arg root_scale(const Builder *b, int64_t width);
+Arg decomp_root_scale(const Builder *b, int64_t width);
 /* query key^T scale, masked; key has query's heads. */
-Val *scores_of(Builder *b, Val *query, Val *key, Arg scale, Val *mask, bool causal);
+Val *decomp_scores(Builder *b, Val *query, Val *key, Arg scale, Val *mask, bool causal);
 
 #endif

@@ -12,7 +12,7 @@ static bool same_heads(Builder *b, int64_t x, int64_t y) {
     return builder_identical(b, x, y) || sym_same(b->env, x, y);
 }
 
-Val *repeat_heads(Builder *b, Val *x, int64_t heads) {
+Val *decomp_repeat_heads(Builder *b, Val *x, int64_t heads) {
     if (!x) return NULL;
     const Meta *const meta = x->meta;
     const int h = meta->rank - 3;
@@ -41,11 +41,11 @@ static Val *masked_scores(Builder *b, Val *scores, Val *mask, bool causal) {
     return E(b, add_Tensor, V(scores), V(mask));
 }
 
-Arg root_scale(const Builder *b, int64_t width) {
+Arg decomp_root_scale(const Builder *b, int64_t width) {
     return SIZED_FLOAT(b, width, 1 / sqrt((double)sym_concrete(b->env, width)));
 }
 
-Val *scores_of(Builder *b, Val *query, Val *key, Arg scale, Val *mask, bool causal) {
+Val *decomp_scores(Builder *b, Val *query, Val *key, Arg scale, Val *mask, bool causal) {
     Val *const product = E(b, matmul, V(query), V(E(b, transpose_int, V(key), I(-2), I(-1))));
     return masked_scores(b, E(b, mul_Tensor, V(product), scale), mask, causal);
 }
@@ -89,45 +89,57 @@ Status decomp_sdpa(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     const bool grouped = args[7].kind == ARG_bool && args[7].i && q->rank > 2;
     const bool causal = args[5].kind == ARG_bool && args[5].i;
     Val *const mask = optional(&args[3]), *native[3] = {0};
-    const Arg given = args[6].kind == ARG_float ? args[6] : root_scale(b, q->sizes[q->rank - 1]);
+    const Arg given = args[6].kind == ARG_float ? args[6] : decomp_root_scale(b, q->sizes[q->rank - 1]);
     if (!(arg_double(&args[4]) > 0) && native_serves(b, args, mask, grouped)) {
         TRY(native_attention(b, args, mask, causal, args[6], native));
         return done1(outs, native[0]);
     }
-    Val *const key = grouped ? repeat_heads(b, args[1].val, q->sizes[q->rank - 3]) : args[1].val;
-    Val *const value = grouped ? repeat_heads(b, args[2].val, q->sizes[q->rank - 3]) : args[2].val;
-    Val *p = E(b, _safe_softmax, V(scores_of(b, query, key, given, mask, causal)), I(-1));
+    Val *const key = grouped ? decomp_repeat_heads(b, args[1].val, q->sizes[q->rank - 3]) : args[1].val;
+    Val *const value = grouped ? decomp_repeat_heads(b, args[2].val, q->sizes[q->rank - 3]) : args[2].val;
+    Val *p = E(b, _safe_softmax, V(decomp_scores(b, query, key, given, mask, causal)), I(-1));
     if (arg_double(&args[4]) > 0) p = E(b, dropout, V(p), args[4], A_BOOL(true));
     return done1(outs, E(b, matmul, V(p), V(value)));
 }
 
 /* Attention with its rows' sums: the parts of scaled_dot_product_attention -------------------- */
 
-typedef struct Attention {
+typedef struct FlashAttention {
     Builder *b;
     Val *query, *key, *value, *mask;
     Arg scale;
     bool causal;
-} Attention;
+} FlashAttention;
 
 /* (query, key, value) at `at`, then by name, in the compute type; keys and values have query's heads. */
-static Attention attention_of(Builder *b, const OpRow *row, const Arg *args, int at) {
+static FlashAttention attention_of(Builder *b, const OpRow *row, const Arg *args, int at) {
     const Arg *const scale = &args[op_param_find(row, "scale")], *const mask = &args[op_param_find(row, "attn_mask")];
     const Meta *const q = args[at].val->meta;
-    Attention a = {.b = b, .query = widened(b, args[at].val)};
-    a.key = repeat_heads(b, widened(b, args[at + 1].val), q->sizes[1]);
-    a.value = repeat_heads(b, widened(b, args[at + 2].val), q->sizes[1]);
+    FlashAttention a = {.b = b, .query = widened(b, args[at].val)};
+    a.key = decomp_repeat_heads(b, widened(b, args[at + 1].val), q->sizes[1]);
+    a.value = decomp_repeat_heads(b, widened(b, args[at + 2].val), q->sizes[1]);
     a.mask = optional(mask);
     a.causal = args[op_param_find(row, "is_causal")].i;
-    a.scale = scale->kind == ARG_float ? *scale : root_scale(b, q->sizes[q->rank - 1]);
+    a.scale = scale->kind == ARG_float ? *scale : decomp_root_scale(b, q->sizes[q->rank - 1]);
     return a;
+}
+
+/* max + log(sum) */
+static Status native_flash(Builder *b, const OpRow *row, const Arg *args, Val *mask, Val **outs) {
+    const bool causal = args[op_param_find(row, "is_causal")].i != 0;
+    Val *native[3] = {0};
+    TRY(native_attention(b, args, mask, causal, args[op_param_find(row, "scale")], native));
+    Val *const sum = E(b, add_Tensor, V(native[1]), V(E(b, log, V(native[2]))));
+    Val *const placed = in_layout_of(b, row, args, 0, native[0]);
+    return decomp_done(outs, 2, (Val *const[]){placed, in_layout_of(b, row, args, 1, sum)});
 }
 
 /* Rows of which nothing is kept give 0, and -infinity for the logarithm. */
 Status decomp_flash_attention(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
-    const Attention a = attention_of(b, row, args, 0);
+    Val *const mask = optional(&args[op_param_find(row, "attn_mask")]);
+    if (native_serves(b, args, mask, true)) return native_flash(b, row, args, mask, outs);
+    const FlashAttention a = attention_of(b, row, args, 0);
     const DType dtype = args[0].val->meta->dtype;
-    Val *const scores = scores_of(b, a.query, a.key, a.scale, a.mask, a.causal);
+    Val *const scores = decomp_scores(b, a.query, a.key, a.scale, a.mask, a.causal);
     const int64_t last = -1;
     Val *const out = E(b, matmul, V(E(b, _safe_softmax, V(scores), I(-1))), V(a.value));
     Val *const sum = E(b, logsumexp, V(scores), A_INTS(&last, 1), A_BOOL(false));
@@ -136,7 +148,7 @@ Status decomp_flash_attention(Builder *b, const OpRow *row, const Arg *args, Val
 }
 
 /* Of repeated heads the sum, in dtype and layout of result i; [batch, heads, rows, width] */
-static Val *shared_heads(const Attention *a, const OpRow *row, const Arg *args, int i, Val *grad) {
+static Val *shared_heads(const FlashAttention *a, const OpRow *row, const Arg *args, int i, Val *grad) {
     Builder *const b = a->b;
     const Meta *const of = args[i + 1].val->meta;
     const int64_t group = 2;
@@ -150,9 +162,10 @@ static Val *shared_heads(const Attention *a, const OpRow *row, const Arg *args, 
 
 /* p = exp(scores - logsumexp); dv = p^T g; ds = p (g v^T - sum(g out)) scale; dq = ds k; dk = ds^T q */
 Status decomp_flash_attention_backward(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
-    const Attention a = attention_of(b, row, args, 1);
+    const FlashAttention a = attention_of(b, row, args, 1);
     Val *const g = widened(b, args[0].val), *const out = widened(b, args[4].val);
-    Val *const scores = scores_of(b, a.query, a.key, a.scale, a.mask, a.causal), *const sum = E(b, unsqueeze, args[5], I(-1));
+    Val *const scores = decomp_scores(b, a.query, a.key, a.scale, a.mask, a.causal), *const sum = E(b, unsqueeze,
+                                                                                                    args[5], I(-1));
     Val *const empty = E(b, isinf, V(sum)); /* nothing was kept */
     Val *const p = E(b, where_self, V(empty), F(0), V(E(b, exp, V(E(b, sub_Tensor, V(scores), V(sum))))));
     Val *const turned = E(b, transpose_int, V(p), I(-2), I(-1));

@@ -1,5 +1,5 @@
-/* decomp_matmul.c: products of any ranks as mm, bmm, mv, dot and addmm. The op decides the order, never a size: matrices take the chain, 1-D right
- * operands the lanes of L [semantics B2]. */
+/* decomp_matmul.c: products of any ranks as mm, bmm, mv, dot and addmm. The op decides the order, never a size:
+ * matrices take the chain, 1-D right operands the lanes of L [semantics B2]. */
 #include "passes/rules/decomp.h"
 
 DecompFn decomp_matmul, decomp_linear, decomp_outer, decomp_mm_dtype, decomp_bmm_dtype, decomp_addmm_dtype,

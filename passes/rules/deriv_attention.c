@@ -12,7 +12,7 @@ typedef struct AttentionParts {
     int64_t repeats; /* queries' heads for one of key's */
 } AttentionParts;
 
-static Val *turned(Builder *b, Val *x) { return E(b, transpose_int, V(x), I(-2), I(-1)); }
+static Val *sides_turned(Builder *b, Val *x) { return E(b, transpose_int, V(x), I(-2), I(-1)); }
 static Val *product(Builder *b, Val *x, Val *y) { return E(b, matmul, V(x), V(y)); }
 static Val *row_sums(Builder *b, Val *x) {
     const int64_t last = -1;
@@ -26,10 +26,10 @@ static AttentionParts parts_of(const Deriv *d, int at) {
     const Meta *const q = d->arg_meta[at];
     const int64_t heads = q->rank > 2 ? q->sizes[q->rank - 3] : 1;
     AttentionParts a = {.b = b, .query = compute_of(b, saved(d, at))};
-    a.key = repeat_heads(b, compute_of(b, saved(d, at + 1)), heads);
-    a.value = repeat_heads(b, compute_of(b, saved(d, at + 2)), heads);
-    a.scale = d->args[last].kind == ARG_float ? d->args[last] : root_scale(b, q->sizes[q->rank - 1]);
-    Val *const scores = scores_of(b, a.query, a.key, a.scale, saved(d, last - 2), d->args[last - 1].i != 0);
+    a.key = decomp_repeat_heads(b, compute_of(b, saved(d, at + 1)), heads);
+    a.value = decomp_repeat_heads(b, compute_of(b, saved(d, at + 2)), heads);
+    a.scale = d->args[last].kind == ARG_float ? d->args[last] : decomp_root_scale(b, q->sizes[q->rank - 1]);
+    Val *const scores = decomp_scores(b, a.query, a.key, a.scale, saved(d, last - 2), d->args[last - 1].i != 0);
     a.p = E(b, _safe_softmax, V(scores), I(-1));
     return a;
 }
@@ -69,14 +69,14 @@ static Status by_parts(Deriv *d, bool query_and_key) {
     Builder *const b = d->b;
     const AttentionParts a = parts_of(d, 0);
     Val *const g = compute_of(b, d->grad_out[0]);
-    Val *slopes = g ? slopes_of(&a, product(b, g, turned(b, a.value))) : NULL;
+    Val *slopes = g ? slopes_of(&a, product(b, g, sides_turned(b, a.value))) : NULL;
     if (d->grad_out[2]) TRY(add_sums_gradient(d, &a, &slopes));
     if (wants(d, 3)) TRY(deriv_set(d, 3, slopes));
     if (!query_and_key) return error_pending();
     Val *const scaled_slopes = E(b, mul_Tensor, V(slopes), a.scale);
     if (wants(d, 0)) TRY(deriv_set(d, 0, product(b, scaled_slopes, a.key)));
-    if (wants(d, 1)) TRY(set_shared(d, 1, product(b, turned(b, scaled_slopes), a.query)));
-    return wants(d, 2) && g ? set_shared(d, 2, product(b, turned(b, a.p), g)) : error_pending();
+    if (wants(d, 1)) TRY(set_shared(d, 1, product(b, sides_turned(b, scaled_slopes), a.query)));
+    return wants(d, 2) && g ? set_shared(d, 2, product(b, sides_turned(b, a.p), g)) : error_pending();
 }
 
 /* (query, key, value, attn_mask, is_causal, scale) -> (output, max, sum) */
@@ -86,43 +86,48 @@ Status deriv_attention(Deriv *d) {
     if (wants(d, 3) || sums) TRY(by_parts(d, sums));
     if (sums || !(wants(d, 0) || wants(d, 1) || wants(d, 2))) return error_pending();
     Val *grads[3] = {0};
-    const Arg args[] = {V(d->grad_out[0]), d->args[0], d->args[1], d->args[2], V(d->results[1]), V(d->results[2]),
-                        d->args[3], d->args[4], d->args[5]};
+    const Arg args[] = {V(d->grad_out[0]), d->args[0], d->args[1], d->args[2], V(d->results[1]),
+                        V(d->results[2]),  d->args[3], d->args[4], d->args[5]};
     TRY(emit(d->b, OP_attention_backward, args, COUNT_OF(args), grads));
     for (int i = 0; i < 3; i++)
         if (wants(d, i)) TRY(deriv_set(d, i, grads[i]));
     return ST_OK;
 }
 
-static Val *plus(Builder *b, Val *x, Val *y) { return !x ? y : !y ? x : add(b, x, y); } /* either may be absent */
+static Val *either_plus(Builder *b, Val *x, Val *y) {
+    return !x ? y : !y ? x : add(b, x, y);
+} /* either may be absent */
 
-/* (grad_out, query, key, value, max, sum, attn_mask, is_causal, scale), with gradients u, v, w of the gradients of query,
- * key and value: <u, dq> + <v, dk> + <w, dv> = <ds, m> + <p, g w^T> with m = (u key^T + query v^T) scale and
+/* (grad_out, query, key, value, max, sum, attn_mask, is_causal, scale), with gradients u, v, w of the gradients of
+ * query, key and value: <u, dq> + <v, dk> + <w, dv> = <ds, m> + <p, g w^T> with m = (u key^T + query v^T) scale and
  * ds = p (dp - sum(p dp)). */
 Status deriv_attention_backward(Deriv *d) {
     Builder *const b = d->b;
     const AttentionParts a = parts_of(d, 1);
     const int64_t heads = a.query ? a.query->meta->rank > 2 ? a.query->meta->sizes[a.query->meta->rank - 3] : 1 : 1;
     Val *const g = compute_of(b, saved(d, 0)), *const u = compute_of(b, d->grad_out[0]);
-    Val *const v = repeat_heads(b, compute_of(b, d->grad_out[1]), heads);
-    Val *const w = repeat_heads(b, compute_of(b, d->grad_out[2]), heads);
-    Val *const dp = product(b, g, turned(b, a.value)), *const slopes = slopes_of(&a, dp);
-    Val *m = plus(b, u ? product(b, u, turned(b, a.key)) : NULL, v ? product(b, a.query, turned(b, v)) : NULL);
+    Val *const v = decomp_repeat_heads(b, compute_of(b, d->grad_out[1]), heads);
+    Val *const w = decomp_repeat_heads(b, compute_of(b, d->grad_out[2]), heads);
+    Val *const dp = product(b, g, sides_turned(b, a.value)), *const slopes = slopes_of(&a, dp);
+    Val *m = either_plus(b, u ? product(b, u, sides_turned(b, a.key)) : NULL,
+                         v ? product(b, a.query, sides_turned(b, v)) : NULL);
     if (m) m = E(b, mul_Tensor, V(m), a.scale);
     Val *const to_dp = m ? slopes_of(&a, m) : NULL; /* p (m - sum(p m)) */
-    Val *to_p = w ? product(b, g, turned(b, w)) : NULL;
+    Val *to_p = w ? product(b, g, sides_turned(b, w)) : NULL;
     if (m) {
         Val *const away = sub(b, m, row_sums(b, mul(b, m, a.p)));
-        to_p = plus(b, to_p, sub(b, mul(b, dp, away), mul(b, m, row_sums(b, mul(b, dp, a.p)))));
+        to_p = either_plus(b, to_p, sub(b, mul(b, dp, away), mul(b, m, row_sums(b, mul(b, dp, a.p)))));
     }
     if (!to_p) return error_pending();
     Val *const to_scores = E(b, mul_Tensor, V(slopes_of(&a, to_p)), a.scale);
     Val *const ds = E(b, mul_Tensor, V(slopes), a.scale);
     if (wants(d, 0))
-        TRY(deriv_set(d, 0, plus(b, to_dp ? product(b, to_dp, a.value) : NULL, w ? product(b, a.p, w) : NULL)));
-    if (wants(d, 1)) TRY(deriv_set(d, 1, plus(b, product(b, to_scores, a.key), v ? product(b, ds, v) : NULL)));
+        TRY(deriv_set(d, 0, either_plus(b, to_dp ? product(b, to_dp, a.value) : NULL, w ? product(b, a.p, w) : NULL)));
+    if (wants(d, 1)) TRY(deriv_set(d, 1, either_plus(b, product(b, to_scores, a.key), v ? product(b, ds, v) : NULL)));
     if (wants(d, 2))
-        TRY(set_shared(d, 2, plus(b, product(b, turned(b, to_scores), a.query), u ? product(b, turned(b, ds), u) : NULL)));
-    if (wants(d, 3) && to_dp) TRY(set_shared(d, 3, product(b, turned(b, to_dp), g)));
+        TRY(set_shared(d, 2,
+                       either_plus(b, product(b, sides_turned(b, to_scores), a.query),
+                                   u ? product(b, sides_turned(b, ds), u) : NULL)));
+    if (wants(d, 3) && to_dp) TRY(set_shared(d, 3, product(b, sides_turned(b, to_dp), g)));
     return wants(d, 6) ? deriv_set(d, 6, slopes_of(&a, to_p)) : error_pending();
 }

@@ -1,6 +1,6 @@
-/* attention_backward.c: gradients of attention by blocks of rows [B2.14]. A part is a unit: dk and dv are chains over all
- * its queries, which go on from block to block in sums that lie turned, [width][key], so that probabilities and their
- * gradients are the right operand of the products where they are:
+/* attention_backward.c: gradients of attention by blocks of rows [B2.14]. A part is a unit: dk and dv are chains over
+ * all its queries, which go on from block to block in sums that lie turned, [width][key], so that probabilities and
+ * their gradients are the right operand of the products where they are:
  *
  *     dv^T += grad^T p        dk^T += query^T ds        dq = ds key */
 #include <math.h>
@@ -56,7 +56,7 @@ static void multiply_panels(const BackwardPart *p, const RowBlock *block, size_t
     }
 }
 
-static char *number_of(const BackwardPart *p, const sn_tensor *t, int64_t g, int64_t row) {
+static char *row_number(const BackwardPart *p, const sn_tensor *t, int64_t g, int64_t row) {
     const Meta *const meta = t->base.meta;
     return attention_head(p->a, t, 1, false, p->unit, g) + row * meta->strides[meta->rank - 1] * p->a->bytes;
 }
@@ -71,8 +71,8 @@ static void block_slopes(const BackwardPart *p, const RowBlock *block) {
         char *const scores = p->memory + b->p + i * b->score_ld * a->bytes;
         char *const slopes = p->memory + b->slopes + i * b->score_ld * a->bytes;
         AttentionRow row = {.scores = scores,
-                            .max = number_of(p, b->max, block->g, t),
-                            .sum = number_of(p, b->sum, block->g, t),
+                            .max = row_number(p, b->max, block->g, t),
+                            .sum = row_number(p, b->sum, block->g, t),
                             .chunks = p->memory + b->chunks,
                             .scale = a->scale,
                             .n = n,
@@ -219,8 +219,7 @@ static void pack_unit(BackwardPart *p) {
         attention_panel(a, &value, j, p->memory + b->value_panels + j * a->value_width * a->bytes, p->memory + b->more);
     }
     attention_load(a, &key, 0, a->keys, p->memory + b->keys, b->width_ld);
-    p->keys_finite =
-        !a->causal || attention_rows_finite(a, p->memory + b->keys, b->width_ld, a->keys, a->width);
+    p->keys_finite = !a->causal || attention_rows_finite(a, p->memory + b->keys, b->width_ld, a->keys, a->width);
 }
 
 static void run_unit(void *context, int unit) {

@@ -47,16 +47,16 @@ static void block_scores(const ForwardPart *p, int64_t n, int64_t keys) {
         int64_t first = 0, end = n;
         while (limits[first] <= j) first++;
         while (limits[end - 1] <= j) end--;
-        attention_scores(a, &(AttentionScores){
-                                .a = p->memory + f->query + first * f->width_ld * a->bytes,
-                                .panel = panel_at(p, j),
-                                .c = p->memory + f->scores + (first * f->score_ld + j) * a->bytes,
-                                .more = p->memory + f->more,
-                                .offsets = (const int64_t *)(const void *)(p->memory + f->turned_offsets),
-                                .a_ld = f->width_ld,
-                                .c_ld = f->score_ld,
-                                .m = end - first,
-                                .width = a->width});
+        attention_scores(a,
+                         &(AttentionScores){.a = p->memory + f->query + first * f->width_ld * a->bytes,
+                                            .panel = panel_at(p, j),
+                                            .c = p->memory + f->scores + (first * f->score_ld + j) * a->bytes,
+                                            .more = p->memory + f->more,
+                                            .offsets = (const int64_t *)(const void *)(p->memory + f->turned_offsets),
+                                            .a_ld = f->width_ld,
+                                            .c_ld = f->score_ld,
+                                            .m = end - first,
+                                            .width = a->width});
     }
 }
 
@@ -177,7 +177,7 @@ static void pack_operands(ForwardPart *p, int64_t keys) {
     p->finite = !a->causal || attention_rows_finite(a, p->values, ld, keys, a->value_width);
 }
 
-static void run_part(void *context, int part) {
+static void forward_part(void *context, int part) {
     Forward *const f = context;
     const Attention *const a = f->a;
     const int64_t all = a->group * a->rows, first = part % f->splits * f->each, end = min_i64(first + f->each, all);
@@ -197,13 +197,14 @@ static void run_part(void *context, int part) {
     cpu_free(p.memory, f->bytes);
 }
 
-/* Values are read where they lie if whole vectors do: by many blocks where their rows are close, by one where they are not
- * all in the same cache sets. */
+/* Values are read where they lie if whole vectors do: by many blocks where their rows are close, by one where they are
+ * not all in the same cache sets. */
 static bool values_in_place(const Forward *f) {
     const Attention *const a = f->a;
     const Meta *const value = a->value->base.meta;
     const int64_t step = value->strides[value->rank - 2] * a->bytes;
-    const bool close = step >= 0 && step <= a->value_width * a->bytes * 2, spread = f->block <= TILE || step % 4096 != 0;
+    const bool close = step >= 0 && step <= a->value_width * a->bytes * 2,
+               spread = f->block <= TILE || step % 4096 != 0;
     return dtype_bytes(value->dtype) == a->bytes && value->strides[value->rank - 1] == 1 &&
            a->value_width * a->bytes % 64 == 0 && (f->packed ? close && spread : spread);
 }
@@ -241,5 +242,5 @@ void attention_forward(Attention *a, sn_tensor *const *outs) {
     f.packed = f.each > f.block;
     f.in_place = values_in_place(&f);
     plan_memory(&f);
-    attention_parts(a, (int)(a->units * f.splits), run_part, &f);
+    attention_parts(a, (int)(a->units * f.splits), forward_part, &f);
 }

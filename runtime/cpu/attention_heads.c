@@ -193,8 +193,7 @@ void attention_chain(const Attention *a, const AttentionChain *chain) {
         char *const to = c ? chain->more : chain->c;
         if (c) memset(to, 0, (size_t)(chain->m * chain->c_ld * a->bytes));
         const int64_t by = a->causal ? BLOCK_KEYS : CHUNK_CHAIN;
-        for (int64_t k = c; k < end; k += by)
-            chain_step(a, chain, &(ChainStep){to, k}, min_i64(by, end - k));
+        for (int64_t k = c; k < end; k += by) chain_step(a, chain, &(ChainStep){to, k}, min_i64(by, end - k));
         if (c) attention_add(a->type, chain->c, to, chain->m * chain->c_ld);
     }
     attention_add(a->type, chain->c, NULL, chain->m * chain->c_ld);

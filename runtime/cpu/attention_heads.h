@@ -100,7 +100,7 @@ static inline size_t attention_reserve(size_t *bytes, int64_t need) {
     return at;
 }
 
-void attention_forward(Attention *a, sn_tensor *const *outs);   /* out, max, sum */
+void attention_forward(Attention *a, sn_tensor *const *outs); /* out, max, sum */
 void attention_backward(Attention *a, const sn_tensor *grad, const sn_tensor *max, const sn_tensor *sum,
                         sn_tensor *const *outs); /* dq, dk, dv */
 

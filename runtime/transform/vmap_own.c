@@ -158,7 +158,7 @@ static bool run_images(const OwnCall *c, Status *status) {
 /* attention ------------------------------------------------------------------------------------ */
 
 /* Dims of size 1 behind the first one, up to `rank` of them. */
-static Val *padded(Val *x, int rank) {
+static Val *with_dims(Val *x, int rank) {
     int64_t sizes[MAX_RANK] = {x->meta->sizes[0]};
     const int more = rank - x->meta->rank;
     for (int d = 1; d <= more; d++) sizes[d] = 1;
@@ -177,7 +177,7 @@ static bool run_more_heads(const OwnCall *c, Status *status) {
     memcpy(args, c->call->args, sizeof *args * (size_t)row->n_params);
     for (int i = 0; i < row->n_params; i++) {
         if (args[i].kind != ARG_tensor || !args[i].val) continue;
-        Val *const all = all_of(c, i), *const fits = all && i == mask ? padded(all, rank) : all;
+        Val *const all = all_of(c, i), *const fits = all && i == mask ? with_dims(all, rank) : all;
         if (!fits) return *status = error_pending(), true;
         args[i] = V(fits);
     }

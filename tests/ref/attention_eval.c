@@ -1,5 +1,5 @@
-/* attention_eval.c: sn::attention and its backward by plain loops over doubles, for native_eval.c: scores with scale and
- * mask, keys left out by is_causal skipped, p = exp(score - max) / sum. */
+/* attention_eval.c: sn::attention and its backward by plain loops over doubles, for native_eval.c: scores with scale
+ * and mask, keys left out by is_causal skipped, p = exp(score - max) / sum. */
 #include <math.h>
 #include <string.h>
 
@@ -57,8 +57,7 @@ static double score_of(const AttentionEval *a, int64_t head, int64_t t, int64_t 
     sum *= a->scale;
     if (!a->mask->data) return sum;
     head_index(a, a->query, head, t, j, whole);
-    for (int d = 0; d < a->mask->rank; d++)
-        index[d] = a->mask->sizes[d] == 1 ? 0 : whole[a->rank - a->mask->rank + d];
+    for (int d = 0; d < a->mask->rank; d++) index[d] = a->mask->sizes[d] == 1 ? 0 : whole[a->rank - a->mask->rank + d];
     const double by = wide_get(a->mask, index);
     return a->mask->dtype == DT_bool ? by != 0 ? sum : -INFINITY : sum + by;
 }

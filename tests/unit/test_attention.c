@@ -1,7 +1,7 @@
-/* test_attention.c: sn::attention and its backward, bit for bit against the rule [B2.14] written out element by element:
- * chains of fma over width, keys and queries, cut every 4,096, sums in 64 lanes and chunks of 1,024, keys left out. At
- * every instruction set, with one thread and two; then training through scaled_dot_product_attention, compiled as eager,
- * and its memory. */
+/* test_attention.c: sn::attention and its backward, bit for bit against the rule [B2.14] written out element by
+ * element: chains of fma over width, keys and queries, cut every 4,096, sums in 64 lanes and chunks of 1,024, keys left
+ * out. At every instruction set, with one thread and two; then training through scaled_dot_product_attention, compiled
+ * as eager, and its memory. */
 #include <sinter/ops.h>
 #include <stdio.h>
 
@@ -14,7 +14,11 @@
 #include "tests/unit/contract.h"
 
 typedef enum MaskKind { NO_MASK, CAUSAL, BOOLS, BOOL_ROW, ADDED, ADDED_ROW, CAUSAL_BOOLS } MaskKind;
-typedef enum LayoutKind { PLAIN, HEADS_INSIDE, STEPS } LayoutKind; /* [b,h,t,d]; [b,t,h,d] turned; every second element */
+typedef enum LayoutKind {
+    PLAIN,
+    HEADS_INSIDE,
+    STEPS
+} LayoutKind; /* [b,h,t,d]; [b,t,h,d] turned; every second element */
 
 typedef struct Case {
     int64_t batch, heads, kept, rows, keys, width, value_width; /* kept: heads of key */
@@ -73,9 +77,9 @@ static double sum_L(const double *x, int64_t n) {
 
 typedef struct Rule {
     const Case *c;
-    double *query, *key, *value, *mask, *grad;                /* row-major; mask: [b,h,t,s] or NULL */
+    double *query, *key, *value, *mask, *grad;                    /* row-major; mask: [b,h,t,s] or NULL */
     double *out, *max, *sum, *query_grad, *key_grad, *value_grad; /* what the rule gives */
-    double *p, *ds;                                           /* [b,h,t,s] */
+    double *p, *ds;                                               /* [b,h,t,s] */
 } Rule;
 
 static int64_t heads_of(const Case *c) { return c->batch * c->heads; }
@@ -228,12 +232,12 @@ static void expect_numbers(const Case *c, const char *what, sn_tensor *got, cons
         sn_to(sn_from_data(want, sn_sizes(got), SN_F64), sn_dtype_of(got) == SN_F64 ? SN_F64 : SN_F32);
     sn_tensor *const expected = sn_to(rounded_want, sn_dtype_of(got));
     const sn_dtype shown = sn_dtype_of(got) == SN_F64 ? SN_F64 : SN_F32; /* in which NaN is known */
-    ck_assert_msg(same_bits(sn_to(sn_contiguous(got), shown), sn_to(expected, shown)),
-                  "%s differs at %s with %d threads: %ld, %ld of %ld heads, %ld x %ld, %ld %ld, mask %d layout %d dtype %d "
-                  "special %d",
-                  what, isa_name(isa_used()), pool_threads(), (long)c->batch, (long)c->kept, (long)c->heads,
-                  (long)c->rows, (long)c->keys, (long)c->width, (long)c->value_width, c->mask, c->layout, c->dtype,
-                  c->special);
+    ck_assert_msg(
+        same_bits(sn_to(sn_contiguous(got), shown), sn_to(expected, shown)),
+        "%s differs at %s with %d threads: %ld, %ld of %ld heads, %ld x %ld, %ld %ld, mask %d layout %d dtype %d "
+        "special %d",
+        what, isa_name(isa_used()), pool_threads(), (long)c->batch, (long)c->kept, (long)c->heads, (long)c->rows,
+        (long)c->keys, (long)c->width, (long)c->value_width, c->mask, c->layout, c->dtype, c->special);
 }
 
 /* the op --------------------------------------------------------------------------------------------------------- */
@@ -246,7 +250,8 @@ static void run_op(const Case *c, const Rule *r, sn_tensor *const *in, sn_tensor
     expect_numbers(c, "out", tensor_of(outs[0]), r->out);
     expect_numbers(c, "max", tensor_of(outs[1]), r->max);
     expect_numbers(c, "sum", tensor_of(outs[2]), r->sum);
-    const Arg back[] = {A_VAL(&grad->base), args[0], args[1], args[2], A_VAL(outs[1]), A_VAL(outs[2]), by, args[4], none};
+    const Arg back[] = {A_VAL(&grad->base), args[0], args[1], args[2], A_VAL(outs[1]),
+                        A_VAL(outs[2]),     by,      args[4], none};
     ck_assert_int_eq(emit(eager_builder(), OP_attention_backward, back, 9, grads), ST_OK);
     expect_numbers(c, "the gradient of query", tensor_of(grads[0]), r->query_grad);
     expect_numbers(c, "the gradient of key", tensor_of(grads[1]), r->key_grad);
@@ -260,8 +265,13 @@ static void check_case(const Case *c) {
     sn_tensor *const mask = make_mask(c), *const grad = laid_out(c, 4, c->heads, c->rows, c->value_width);
     const int64_t scores = heads_of(c) * c->rows * c->keys;
     wide = c->dtype == SN_F64;
-    Rule r = {.c = c, .query = numbers_of(in[0]), .key = numbers_of(in[1]), .value = numbers_of(in[2]),
-              .grad = numbers_of(grad), .p = room(scores), .ds = room(scores)};
+    Rule r = {.c = c,
+              .query = numbers_of(in[0]),
+              .key = numbers_of(in[1]),
+              .value = numbers_of(in[2]),
+              .grad = numbers_of(grad),
+              .p = room(scores),
+              .ds = room(scores)};
     if (mask) r.mask = numbers_of(sn_expand(mask, SN_INTS(c->batch, c->heads, c->rows, c->keys)));
     r.out = room(sn_numel(grad)), r.query_grad = room(sn_numel(in[0])), r.key_grad = room(sn_numel(in[1]));
     r.value_grad = room(sn_numel(in[2])), r.max = room(heads_of(c) * c->rows), r.sum = room(heads_of(c) * c->rows);
@@ -279,8 +289,8 @@ static void check_case(const Case *c) {
     }
     isa_force(-1);
     pool_threads_set(1);
-    double *const owned[] = {r.query, r.key, r.value, r.grad, r.p, r.ds, r.mask, r.out, r.query_grad, r.key_grad,
-                             r.value_grad, r.max, r.sum};
+    double *const owned[] = {r.query, r.key,        r.value,    r.grad,       r.p,   r.ds, r.mask,
+                             r.out,   r.query_grad, r.key_grad, r.value_grad, r.max, r.sum};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) free(owned[i]);
     sn_scope_end(scope);
 }
@@ -292,7 +302,8 @@ START_TEST(every_mask_layout_and_dtype_follows_the_rule) {
             for (int d = 0; d < 4; d++)
                 for (int special = 0; special < 2; special++) {
                     check_case(&(Case){2, 4, 2, 13, 17, 9, 5, (MaskKind)mask, (LayoutKind)layout, dtypes[d], special});
-                    check_case(&(Case){1, 2, 2, 70, 70, 16, 64, (MaskKind)mask, (LayoutKind)layout, dtypes[d], special});
+                    check_case(
+                        &(Case){1, 2, 2, 70, 70, 16, 64, (MaskKind)mask, (LayoutKind)layout, dtypes[d], special});
                 }
 }
 END_TEST
@@ -302,8 +313,8 @@ START_TEST(sizes_of_one_and_none_follow_the_rule) {
     for (int i = 0; i < 4; i++)
         for (int j = 0; j < 4; j++)
             for (int mask = NO_MASK; mask <= BOOLS; mask++)
-                check_case(&(Case){1, 3, 3, sizes[i], sizes[j], j == 1 ? 1 : 7, i == 1 ? 1 : 16, (MaskKind)mask,
-                                   PLAIN, SN_F32, false});
+                check_case(&(Case){1, 3, 3, sizes[i], sizes[j], j == 1 ? 1 : 7, i == 1 ? 1 : 16, (MaskKind)mask, PLAIN,
+                                   SN_F32, false});
     check_case(&(Case){1, 6, 2, 1, 300, 8, 16, CAUSAL, HEADS_INSIDE, SN_F32, false});
     check_case(&(Case){3, 6, 2, 1, 300, 8, 16, BOOL_ROW, HEADS_INSIDE, SN_F32, false});
     check_case(&(Case){1, 1, 1, 3, 3, 4100, 3, CAUSAL, PLAIN, SN_F32, false}); /* a chain over width that is cut */
@@ -330,9 +341,9 @@ typedef struct Trained {
 
 static sn_status trained_step(sn_frame *f) {
     const Trained *const by = sn_closure(f);
-    sn_tensor *const out = sn_scaled_dot_product_attention_ex(sn_in(f, 0), sn_in(f, 1), sn_in(f, 2),
-                                                              by->masked ? sn_in(f, 3) : NULL, 0, by->causal,
-                                                              (sn_value){0}, by->grouped);
+    sn_tensor *const out =
+        sn_scaled_dot_product_attention_ex(sn_in(f, 0), sn_in(f, 1), sn_in(f, 2), by->masked ? sn_in(f, 3) : NULL, 0,
+                                           by->causal, (sn_value){0}, by->grouped);
     return sn_out(f, 0, sn_sum(sn_mul(out, out)));
 }
 
@@ -379,8 +390,7 @@ static int64_t peak_of(int64_t n) {
     sn_memory_trim(SN_CPU);
     sn_memory_reset_peak(SN_CPU);
     const int64_t before = memory_now().current;
-    sn_tensor *const out =
-        sn_scaled_dot_product_attention_ex(q, k, v, NULL, 0, true, (sn_value){0}, false);
+    sn_tensor *const out = sn_scaled_dot_product_attention_ex(q, k, v, NULL, 0, true, (sn_value){0}, false);
     ck_assert_int_eq(sn_backward(sn_sum(out)), SN_OK);
     const int64_t peak = memory_now().peak - before;
     sn_scope_end(scope);
