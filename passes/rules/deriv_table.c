@@ -52,6 +52,13 @@ static const struct {
                {OP_nll_loss_backward, 6, 0},
                {OP_binary_cross_entropy, 2, 0},
                {OP_log_sigmoid_backward, 2, 0},
+               {OP_attention, 0, 1u << 0 | 1u << 2}, /* the other result, the maximum, counts as a constant */
+               {OP_attention, 1, 1u << 0 | 1u << 2},
+               {OP_attention, 2, 1u << 0},
+               {OP_attention, 3, 1u << 0 | 1u << 2},
+               {OP_attention_backward, 3, 1u << 0 | 1u << 1},
+               {OP_attention_backward, 4, 0},
+               {OP_attention_backward, 5, 0},
                {OP_convolution_backward, 1, 1u << 1},
                {OP_convolution_backward, 2, 1u << 0},
                {OP__fake_quantize_per_tensor_affine_cachemask_tensor_qparams, 1, 0},
