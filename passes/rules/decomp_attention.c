@@ -2,7 +2,6 @@
  * other devices, its parts: scores, softmax and values. */
 #include <math.h>
 
-#include "ir/op_ids.h"
 #include "passes/rules/attention.h"
 
 DecompFn decomp_sdpa, decomp_flash_attention, decomp_flash_attention_backward;
@@ -80,7 +79,7 @@ static bool native_serves(Builder *b, const Arg *args, const Val *mask, bool gro
 static Status native_attention(Builder *b, const Arg *args, Val *mask, bool causal, Arg scale, Val **outs) {
     const Arg none = A_NONE;
     const Arg of[] = {args[0], args[1], args[2], mask ? V(mask) : none, A_BOOL(causal), scale};
-    return emit(b, OP_attention, of, COUNT_OF(of), outs);
+    return emit(b, OP_ID(attention), of, COUNT_OF(of), outs);
 }
 
 Status decomp_sdpa(Builder *b, const OpRow *row, const Arg *args, Val **outs) {

@@ -1,7 +1,6 @@
 /* deriv_matmul.c: derivatives of matrix products: of C = A B they are G B^T and A^T G, products
  * again. Of sn::attention and its backward: the first is a native op, too, that recomputes probabilities; a mask's
  * gradient and the second derivative are written in parts. */
-#include "ir/op_ids.h"
 #include "passes/rules/attention.h"
 #include "passes/rules/deriv.h"
 
@@ -130,7 +129,7 @@ Status deriv_attention(Deriv *d) {
     Val *grads[3] = {0};
     const Arg args[] = {V(d->grad_out[0]), d->args[0], d->args[1], d->args[2], V(d->results[1]),
                         V(d->results[2]),  d->args[3], d->args[4], d->args[5]};
-    TRY(emit(d->b, OP_attention_backward, args, COUNT_OF(args), grads));
+    TRY(emit(d->b, OP_ID(attention_backward), args, COUNT_OF(args), grads));
     for (int i = 0; i < 3; i++)
         if (wants(d, i)) TRY(deriv_set(d, i, grads[i]));
     return ST_OK;
