@@ -252,7 +252,7 @@ static void layout_add(Layout *l, const Meta *meta) {
 
 void preserved_strides(SymEnv *env, const Meta *meta, int64_t *strides) {
     if (meta_decide_contiguous(env, meta) || dense_non_overlapping(env, meta->sizes, meta->strides, meta->rank)) {
-        memcpy(strides, meta->strides, sizeof *strides * (size_t)meta->rank);
+        for (int d = 0; d < meta->rank; d++) strides[d] = meta->strides[d]; /* a number has none, and no array */
     } else {
         Layout l;
         layout_begin(&l, env, meta->rank, meta->sizes);
