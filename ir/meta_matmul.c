@@ -289,8 +289,8 @@ Status meta_flash_attention_backward(MetaCall *call) {
 
 /* sn::attention's own ------------------------------------------------------------------------------ */
 
-/* Leading sizes are equal, but for the heads of key and value, each of which may be that of several of query's; a mask
- * broadcasts to [leading sizes, rows, keys]. at: of query among the arguments, before key and value. */
+/* Leading sizes are equal, but for the heads of key and value, each of which may be that of several of query's; a mask,
+ * bools or numbers that the compute type holds, broadcasts to [leading sizes, rows, keys]. at: of query among the arguments, before key and value. */
 static Status attention_heads_fit(MetaCall *call, int at) {
     const Meta *const query = tensor_meta(call, at), *const key = tensor_meta(call, at + 1),
                       *const mask = tensor_meta(call, op_param_find(call->row, "attn_mask"));
@@ -313,6 +313,9 @@ static Status attention_heads_fit(MetaCall *call, int at) {
         if (!fits) return want_equal(call, at, rank - 3, at + 1, rank - 3);
     }
     if (!mask) return ST_OK;
+    if (mask->dtype != DT_bool && mask->dtype != query->dtype && (mask->dtype != DT_f32 || query->dtype == DT_f64))
+        return meta_fail(call, ST_DTYPE, "attn_mask must be bool or %s, not %s", dtype_name(query->dtype),
+                         dtype_name(mask->dtype));
     memcpy(scores, query->sizes, sizeof *scores * (size_t)rank);
     scores[rank - 1] = key->sizes[rank - 2];
     memcpy(joined, scores, sizeof *scores * (size_t)rank);

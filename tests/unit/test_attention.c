@@ -333,6 +333,22 @@ START_TEST(chains_and_sums_are_cut_where_the_rule_says) {
 }
 END_TEST
 
+/* A row of the mask is read in the compute type: integers and f64 beside f32 are refused. */
+START_TEST(masks_of_other_dtypes_are_refused) {
+    static const sn_dtype wrong[] = {SN_I64, SN_I32, SN_U8, SN_F64, SN_BF16};
+    const sn_scope scope = sn_scope_begin();
+    sn_tensor *const x = F32(1, 2, 5, 8), *const mask = F32(2, 5, 5);
+    const Arg none = A_NONE, of = A_VAL(&x->base);
+    Val *outs[3];
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        const Arg args[] = {of, of, of, A_VAL(&sn_to(mask, wrong[i])->base), A_BOOL(false), none};
+        ck_assert_int_eq(emit(eager_builder(), OP_attention, args, 6, outs), ST_DTYPE);
+        ck_assert(strstr(sn_error_take()->message, "attn_mask must be bool or f32, not"));
+    }
+    sn_scope_end(scope);
+}
+END_TEST
+
 /* the public op -------------------------------------------------------------------------------------------------- */
 
 typedef struct Trained {
@@ -406,11 +422,12 @@ START_TEST(memory_grows_with_the_length_not_with_its_square) {
 END_TEST
 
 int main(void) {
-    static const TTest *tests[6];
+    static const TTest *tests[7];
     int n = 0;
     tests[n++] = every_mask_layout_and_dtype_follows_the_rule;
     tests[n++] = sizes_of_one_and_none_follow_the_rule;
     tests[n++] = chains_and_sums_are_cut_where_the_rule_says;
+    tests[n++] = masks_of_other_dtypes_are_refused;
     tests[n++] = compiled_training_has_eager_bits;
     tests[n++] = memory_grows_with_the_length_not_with_its_square;
     return contract_main("attention", tests, n);
