@@ -58,12 +58,12 @@ static void find_alias(const ArrayCall *call, int i) {
     for (int k = 0; k < call->n_out; k++) {
         const sn_tensor *const r = call->results[k];
         if (!r || r->storage != t->storage) continue;
-        if (k < i) {
+        if (k < i && r->base.meta->numel) { /* one without elements has no memory to show */
             tell(out, SN_ALIAS_RESULT, k, t, r);
             return;
         }
         bool counted = false; /* one handle may be several results */
-        for (int j = i; j < k; j++) counted = counted || call->results[j] == r;
+        for (int j = 0; j < k; j++) counted = counted || call->results[j] == r;
         shared += !counted;
         held += call->places[k] == t->storage && k != i;
     }

@@ -221,6 +221,36 @@ START_TEST(results_without_elements_show_nothing) {
 }
 END_TEST
 
+/* Views of memory that no result is: the first one is empty. */
+static sn_status behind_an_empty_one(sn_frame *f) {
+    sn_tensor *const y = sn_sin(sn_sum(sn_in(f, 0)));
+    sn_out(f, 0, sn_expand(y, SN_INTS(2, 0)));
+    sn_out(f, 1, sn_expand(y, SN_INTS(2, 3)));
+    return sn_out(f, 2, sn_expand(y, SN_INTS(4)));
+}
+
+START_TEST(no_result_shows_one_without_elements) {
+    float x[ROWS * COLUMNS];
+    fill_floats(x, ROWS * COLUMNS, 3);
+    const sn_scope off = sn_no_grad_begin();
+    for (int mode = 0; mode < 3; mode++) {
+        sn_function *const fn =
+            sn_compile(behind_an_empty_one, NULL, SN_COMPILE_OPTIONS(.mode = (sn_compile_mode)mode));
+        const sn_array in = SN_ARRAY(x, SN_F32, ROWS, COLUMNS);
+        for (int i = 0; i < 3; i++) {
+            sn_array out[3] = {{0}};
+            ck_assert_msg(!sn_call_arrays(fn, &in, 1, out, 3, NULL), "%s", sn_error_take()->message);
+            ck_assert(out[0].alias == SN_ALIAS_NONE && out[1].alias != SN_ALIAS_RESULT && out[1].owner);
+            ck_assert(out[2].alias == SN_ALIAS_RESULT && out[2].alias_of == 1 && out[2].alias_bytes == 0);
+            ck_assert(sn_item(sn_select(sn_select(out[1].owner, 0, 1), 0, 2)) != 0);
+            sn_release(out[1].owner);
+        }
+        sn_function_free(fn);
+    }
+    sn_scope_end(off);
+}
+END_TEST
+
 static sn_status views(sn_frame *f) {
     sn_tensor *const y = sn_sin(sn_in(f, 0));
     sn_out(f, 0, y);
@@ -782,6 +812,7 @@ int main(void) {
         a_plan_and_a_graph_too,
         results_that_share_memory_say_so,
         results_without_elements_show_nothing,
+        no_result_shows_one_without_elements,
         views_are_told_in_replay_and_by_plans,
         absent_arguments_and_results,
         an_allocator_gives_the_memory,
