@@ -4,6 +4,7 @@
  *
  *     x[:, i, j]  with x [a, b, c]  reads  x viewed [a, b * c]  at  i * c + j  of dim 1 */
 #include "passes/rules/decomp.h"
+#include "ir/meta_rules.h"
 #include "ir/op_ids.h"
 
 typedef struct Merged {
@@ -165,11 +166,11 @@ static Val *put_back(Builder *b, Val *written, const Merged *m, const Arg *self)
     for (int d = 0; d < m->rank; d++) back[m->order[d]] = d;
     Val *const apart = m->n_merged == 1 ? written : reshaped(b, written, m->parts, m->rank);
     Val *const placed = apart ? permuted(b, apart, back, m->rank) : NULL;
-    Val *const room = placed ? E(b, clone, *self) : NULL;
-    bool same = room != NULL;
-    for (int d = 0; same && d < m->rank; d++)
-        same = builder_identical(b, placed->meta->strides[d], room->meta->strides[d]);
-    return same || !room ? placed : E(b, copy, V(room), V(placed));
+    int64_t strides[MAX_RANK]; /* a clone's */
+    bool same = placed != NULL;
+    if (same) preserved_strides(b->env, self->val->meta, strides);
+    for (int d = 0; same && d < m->rank; d++) same = builder_identical(b, placed->meta->strides[d], strides[d]);
+    return same || !placed ? placed : E(b, copy, V(E(b, clone, *self)), V(placed));
 }
 
 Status decomp_index_put(Builder *b, const OpRow *row, const Arg *args, Val **outs) {

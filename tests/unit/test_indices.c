@@ -110,7 +110,23 @@ START_TEST(rows_and_lines_to_their_last_element) {
 }
 END_TEST
 
+/* Its result's layout is known without a copy of what it writes. */
+START_TEST(index_put_takes_the_memory_of_its_result) {
+    keep_no_handles();
+    sn_tensor *const x = F32(1, 1024, 256), *const v = F32(2, 2, 256);
+    sn_tensor *const at = sn_from_data(((int64_t[]){3, 5}), SN_INTS(2), SN_I64);
+    sn_memory before = {.size = sizeof before}, after = before;
+    sn_memory_get(SN_CPU, &before);
+    sn_memory_reset_peak(SN_CPU);
+    ck_assert_ptr_nonnull(sn_index_put(x, SN_TENSORS(at), v));
+    sn_memory_get(SN_CPU, &after);
+    const int64_t more = after.peak - before.current, once = 1024 * 256 * 4;
+    ck_assert_msg(more < once + once / 2, "%ld bytes for a result of %ld", (long)more, (long)once);
+}
+END_TEST
+
 int main(void) {
-    const TTest *const tests[] = {an_index_is_checked_where_it_moves_nothing, rows_and_lines_to_their_last_element};
+    const TTest *const tests[] = {an_index_is_checked_where_it_moves_nothing, rows_and_lines_to_their_last_element,
+                                  index_put_takes_the_memory_of_its_result};
     return contract_main("test_indices", tests, (int)(sizeof tests / sizeof *tests));
 }
