@@ -290,7 +290,8 @@ Status meta_flash_attention_backward(MetaCall *call) {
 /* sn::attention's own ------------------------------------------------------------------------------ */
 
 /* Leading sizes are equal, but for the heads of key and value, each of which may be that of several of query's; a mask,
- * bools or numbers that the compute type holds, broadcasts to [leading sizes, rows, keys]. at: of query among the arguments, before key and value. */
+ * of bools or of numbers that the compute type holds, broadcasts to [leading sizes, rows, keys]. at: of query among the
+ * arguments, before key and value. */
 static Status attention_heads_fit(MetaCall *call, int at) {
     const Meta *const query = tensor_meta(call, at), *const key = tensor_meta(call, at + 1),
                       *const mask = tensor_meta(call, op_param_find(call->row, "attn_mask"));
