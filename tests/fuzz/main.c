@@ -581,6 +581,13 @@ static bool parse_options(Options *o, int n, char **words) {
     return true;
 }
 
+/* The whole name of a row that programs may call, as calls.c compares them. */
+static bool is_callable(const char *name) {
+    for (int i = 0; i < op_row_count(); i++)
+        if (!strcmp(op_row_at(i)->name, name)) return !(op_row_at(i)->flags & OPF_internal);
+    return false;
+}
+
 int main(int n, char **words) {
     Options o = {.graphs = 1000, .seed = 1};
     Totals totals = {.graphs = 0};
@@ -600,6 +607,10 @@ int main(int n, char **words) {
     setenv("SINTER_CACHE_DIR", "off", 1);       /* what is found does not depend on what was compiled before */
     if (o.peak) setenv("SINTER_PLAIN_MALLOC", "1", 1), setenv("SINTER_THREADS", "1", 1);
     if (!o.record && !o.dump && !fz_user_ops_register()) return 2; /* PyTorch and the tool have none of them */
+    if (o.row && !is_callable(o.row)) {
+        fprintf(stderr, "fuzz: no program calls a row '%s'\n", o.row);
+        return 2;
+    }
     if (o.cache) return fz_cache(o.cache, o.seed, o.json);
     if (o.calls) return fz_calls(o.calls, o.seed, o.row, o.json, o.verbose);
     if (o.headers) return fz_headers(o.headers, o.seed, o.verbose);
