@@ -123,6 +123,7 @@ typedef enum BoundUnit {
     UNIT_tail,
     UNIT_scaled_other,
     UNIT_scaled_self,
+    UNIT_power,
     UNIT_largest,
     UNIT_form,
     UNIT_terms,
