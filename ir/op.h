@@ -127,6 +127,7 @@ typedef enum BoundUnit {
     UNIT_largest,
     UNIT_form,
     UNIT_terms,
+    UNIT_places,
     UNIT_exact,
     UNIT_none
 } BoundUnit;

@@ -263,6 +263,21 @@ static void describe_error(const Locator *l, const HostValue *value, const HostV
              (long long)i, got, exact_at(exact, i), off.most, off.ulps, allowed);
 }
 
+/* What places that are rounded may change: 8 units of the last place of the larger of both sizes, times the largest
+ * element. */
+static double off_by_place(const OpRow *row, const Arg *args, DType dtype) {
+    double size = 1, most = 0;
+    for (int i = 0; i < row->n_params && row->bound.unit == UNIT_places; i++) {
+        const Meta *const meta = args[i].kind == ARG_tensor && args[i].val ? args[i].val->meta : NULL;
+        for (int d = meta ? meta->rank - 2 : 0; meta && d >= 0 && d < meta->rank; d++)
+            size = fmax(size, (double)meta->sizes[d]);
+        for (int64_t d = max_i64(args[i].n - 2, 0); args[i].kind == ARG_ints && d < args[i].n; d++)
+            size = fmax(size, (double)args[i].ints[d]);
+        if (meta) most = fmax(most, largest_of((sn_tensor *)args[i].val));
+    }
+    return 8 * host_last_place(dtype == DT_f64 ? DT_f64 : DT_f32, size) * most;
+}
+
 /* changes NULL: only the row's bound counts. -1: no element is beyond it. */
 static int64_t first_beyond(const Locator *l, const Node *node, const Arg *args, const Measured *m, int k,
                             const Changes *changes) {
@@ -270,14 +285,15 @@ static int64_t first_beyond(const Locator *l, const Node *node, const Arg *args,
     const double growth = GROWTH + growth_of(node, args, terms_of(node->row, args, (double)value->n));
     /* Each rounds a sum so far, which may be as large as the last, by half a unit, and always the same way. */
     const double rounded = changes && node->order == ORDER_index ? most_elements(node->row, args) / 2 : 0;
+    const double place = off_by_place(node->row, args, value->dtype);
     const double scale =
         fmax(unit_scale(node->row, args, value->dtype), has_tensors(node->row, args) ? 0 : largest(exact));
     for (int64_t i = 0; i < value->n; i++) {
         const double got = element_double(value->dtype, value->bytes + (size_t)i * (size_t)dtype_bytes(value->dtype));
         const HostError off = host_element_error(value->dtype, got, exact_at(exact, i));
         const double unit = host_last_place(value->dtype, fmax(scale, fabs(exact_at(exact, i))));
-        const double allowed =
-            (row_ulps(node->row, args, value->dtype) + rounded) * unit + (changes ? growth * changes->at[k][i] : 0);
+        const double allowed = (row_ulps(node->row, args, value->dtype) + rounded) * unit + place +
+                               (changes ? growth * changes->at[k][i] : 0);
         if (off.most <= allowed || isnan(allowed)) continue;
         describe_error(l, value, exact, i, allowed);
         return i;
