@@ -324,7 +324,13 @@ Status meta_cross_entropy(MetaCall *call) {
                          "target %s of a self with 1 dim does not go with "
                          "label_smoothing: it must have 0 dims",
                          SIZES(call, target));
-    return loss_of_classes(call, probabilities);
+    TRY(loss_of_classes(call, probabilities));
+    if (!probabilities) return ST_OK;
+    MetaOut *const out = &call->out[0]; /* products of all three */
+    const Meta *const weight = tensor_meta(call, 2);
+    out->dtype = dtype_promote(out->dtype, target->dtype);
+    if (weight) out->dtype = dtype_promote(out->dtype, weight->dtype);
+    return ST_OK;
 }
 
 /* dropout ------------------------------------------------------------------------------------- */

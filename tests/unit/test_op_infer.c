@@ -74,6 +74,10 @@ START_TEST(tensors_and_texts_together) {
     /* rows and columns of none or one: strides that say nothing stay as PyTorch 2.15 has them */
     expect(INFER("aten::eye.m", sn_int(0), sn_int(1)), "f32[0,1]", -1);
     expect(INFER("aten::clone", TYPE("f32[1,1,1,4]{1,1,1,1}")), "f32[1,1,1,4]{1,1,1,1}", -1);
+    /* class probabilities: products of all three */
+    expect(INFER("aten::cross_entropy_loss", TYPE("bf16[s0,3]"), TYPE("bf16[s0,3]"), TYPE("f32[3]"), sn_int(0)),
+           "f32[s0]", -1);
+    expect(INFER("aten::cross_entropy_loss", TYPE("f16[4,3]"), TYPE("bf16[4,3]")), "f32[]", -1);
     expect(INFER("aten::einsum", sn_str("tanh"), TYPE("[f32[s0,1,1,1]]")), "f32[1,1,1,s0]{1,1,1,1}", -1);
     ck_assert_int_eq(
         INFER("aten::_prelu_kernel_backward", TYPE("f32[2,1]{1,2}"), TYPE("f32[2,1]{1,2}"), TYPE("f32[1]")), 2);
