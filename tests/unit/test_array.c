@@ -242,8 +242,10 @@ START_TEST(no_result_shows_one_without_elements) {
             ck_assert_msg(!sn_call_arrays(fn, &in, 1, out, 3, NULL), "%s", sn_error_take()->message);
             ck_assert(out[0].alias == SN_ALIAS_NONE && out[1].alias != SN_ALIAS_RESULT && out[1].owner);
             ck_assert(out[2].alias == SN_ALIAS_RESULT && out[2].alias_of == 1 && out[2].alias_bytes == 0);
+            const sn_scope scope = sn_scope_begin();
             ck_assert(sn_item(sn_select(sn_select(out[1].owner, 0, 1), 0, 2)) != 0);
-            sn_release(out[1].owner);
+            sn_scope_end(scope);
+            for (int k = 0; k < 3; k++) sn_release(out[k].owner);
         }
         sn_function_free(fn);
     }
