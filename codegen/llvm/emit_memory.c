@@ -153,6 +153,13 @@ static LaneKind lanes_of(Emitter *e, const Affine *at, Value *spread) {
     return LANES_spread;
 }
 
+/* Whether lane k lies k steps behind lane 0, by the loop's index alone. */
+static bool steps_by(const Emitter *e, const Affine *at, int64_t step) {
+    for (int g = 0; g < e->shape->n_groups; g++)
+        if (at->coef[e->shape->group[g].coef] && e->frame.each[g]) return false;
+    return (e->frame.linear < 0 ? 0 : at->coef[e->shape->group[e->frame.linear].coef]) == step;
+}
+
 static Value masked_load(Emitter *e, LLVMTypeRef vector, Value pointer, int align) {
     LLVMTypeRef types[2] = {vector, e->type.ptr};
     Value args[4] = {pointer, LLVMConstInt(e->type.i32, (unsigned)align, 0), e->frame.mask, emit_zero(vector)};
@@ -184,12 +191,6 @@ static Value gather_lanes(Emitter *e, LLVMTypeRef vector, Value pointers, int al
     return emit_intrinsic(e, "llvm.masked.gather", types, 2, args, 4);
 }
 
-static bool runs_back(const Emitter *e, const Affine *at) {
-    for (int g = 0; g < e->shape->n_groups; g++)
-        if (at->coef[e->shape->group[g].coef] && e->frame.each[g]) return false;
-    return e->frame.linear >= 0 && at->coef[e->shape->group[e->frame.linear].coef] == -1;
-}
-
 static Value turned_round(Emitter *e, Value v) {
     Value lanes[64];
     for (int k = 0; k < e->lanes; k++) lanes[k] = LLVMConstInt(e->type.i32, (unsigned)(e->lanes - 1 - k), 0);
@@ -208,34 +209,29 @@ static Value load_back(Emitter *e, LLVMTypeRef type, Value pointer, int align) {
     return turned_round(e, emit_intrinsic(e, "llvm.masked.load", types, 2, args, 4));
 }
 
-Value emit_load(Emitter *e, int i) {
+/* The lanes of access i, lane 0 at `pointer` before per-lane parts. */
+static Value load_lanes(Emitter *e, int i, Value pointer) {
     const Inst *inst = &e->nest->insts[i];
     const DType dtype = e->bufs[inst->buf].dtype;
     const LLVMTypeRef type = memory_type(e, dtype);
     const LLVMTypeRef vector = LLVMVectorType(type, (unsigned)e->lanes);
     const int align = dtype_bytes(dtype);
-    const Value pointer = address(e, i);
     Value spread = NULL, v;
     const LaneKind kind = lanes_of(e, inst->at, &spread);
-    if (kind == LANES_equal) {
-        v = LLVMBuildLoad2(e->b, type, pointer, "");
-        v = emit_splat(e, v);
-    } else if (kind == LANES_spread && runs_back(e, inst->at)) {
-        v = load_back(e, type, pointer, align);
-    } else if (kind == LANES_spread) {
-        v = gather_lanes(e, vector, element_pointer(e, type, pointer, spread), align);
-    } else {
+    if (kind == LANES_equal)
+        v = emit_splat(e, LLVMBuildLoad2(e->b, type, pointer, ""));
+    else if (kind == LANES_next)
         v = load_next(e, vector, pointer, align);
-    }
+    else if (steps_by(e, inst->at, -1))
+        v = load_back(e, type, pointer, align);
+    else
+        v = gather_lanes(e, vector, element_pointer(e, type, pointer, spread), align);
     return widen(e, dtype, v);
 }
 
-static bool loads_next(const Emitter *e, const Inst *inst) {
-    if (inst->op != LI_load || e->frame.linear < 0) return false;
-    for (int g = 0; g < e->shape->n_groups; g++)
-        if (inst->at->coef[e->shape->group[g].coef] && e->frame.each[g]) return false;
-    return inst->at->coef[e->shape->group[e->frame.linear].coef] == 1;
-}
+Value emit_load(Emitter *e, int i) { return load_lanes(e, i, address(e, i)); }
+
+static bool loads_next(const Emitter *e, const Inst *inst) { return inst->op == LI_load && steps_by(e, inst->at, 1); }
 
 /* One branch for all loads: masked ones are slower. */
 void emit_loads(Emitter *e, const bool *needed) {
@@ -385,10 +381,7 @@ static bool is_common(const Emitter *e, int i, int depth) {
     if (inst->op == LI_cast || inst->op == LI_prim)
         return depth > 0 && is_common(e, inst->a, depth - 1) && is_common(e, inst->b, depth - 1) &&
                is_common(e, inst->c, depth - 1);
-    if (inst->op != LI_load && inst->op != LI_index) return false;
-    for (int g = 0; g < e->shape->n_groups; g++)
-        if (inst->at->coef[e->shape->group[g].coef] && (e->frame.each[g] || g == e->frame.linear)) return false;
-    return true;
+    return (inst->op == LI_load || inst->op == LI_index) && steps_by(e, inst->at, 0);
 }
 
 static GatherIndex gather_index(Emitter *e, int i) {
@@ -405,21 +398,6 @@ static GatherIndex gather_index(Emitter *e, int i) {
     return g;
 }
 
-/* A row that data names, whose elements the lanes run along, is loaded as any other. */
-static Value load_common(Emitter *e, int i, Value row, LLVMTypeRef type, int align) {
-    const LLVMTypeRef vector = LLVMVectorType(type, (unsigned)e->lanes);
-    const Value pointer = element_pointer(e, type, address(e, i), row);
-    Value spread = NULL;
-    switch (lanes_of(e, e->nest->insts[i].at, &spread)) {
-    case LANES_equal:
-        return emit_splat(e, LLVMBuildLoad2(e->b, type, pointer, ""));
-    case LANES_next:
-        return load_next(e, vector, pointer, align);
-    default:
-        return gather_lanes(e, vector, element_pointer(e, type, pointer, spread), align);
-    }
-}
-
 Value emit_gather(Emitter *e, int i) {
     const Inst *inst = &e->nest->insts[i];
     const DType dtype = e->bufs[inst->buf].dtype;
@@ -427,8 +405,8 @@ Value emit_gather(Emitter *e, int i) {
     const GatherIndex g = gather_index(e, i);
     check_bounds(e, i, &g);
     const Value scale = emit_int(e, inst->scale);
-    if (g.common)
-        return widen(e, dtype, load_common(e, i, LLVMBuildMul(e->b, g.wrapped, scale, ""), type, dtype_bytes(dtype)));
+    if (g.common) /* a row that data names, whose elements the lanes run along: loaded as any other */
+        return load_lanes(e, i, element_pointer(e, type, address(e, i), LLVMBuildMul(e->b, g.wrapped, scale, "")));
     Value offset = LLVMBuildMul(e->b, g.wrapped, emit_splat(e, scale), "");
     Value spread = NULL;
     const LaneKind kind = lanes_of(e, inst->at, &spread);
