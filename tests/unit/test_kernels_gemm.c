@@ -1,5 +1,6 @@
 /* test_kernels_gemm.c: GEMM against the scalar chain, bit for bit, over shapes, strides, dtypes, batches, row splits,
- * packed operands and tile callbacks, at every instruction set. KERNEL_BENCH=1 prints speeds against the fma probe. */
+ * packed operands and tile callbacks, at every instruction set. KERNEL_BENCH=1 prints speeds against the fma probe,
+ * KERNEL_BENCH=1x768x3072,8x768x768 those of shapes. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/clock.h"
 #include "tests/unit/kernel_inputs.h"
@@ -304,6 +305,18 @@ static void bench_shape(int64_t m, int64_t n, int64_t k, DType dtype, const Layo
     mem_free(a), mem_free(b), mem_free(c), mem_free(workspace);
 }
 
+/* KERNEL_BENCH=1x768x3072,8x768x768: these shapes of f32 alone, at the level in use, B row-major and column-major. */
+static int bench_named(const char *shapes) {
+    long m, n, k;
+    printf("%s: probe %.1f GFLOP/s, %.1f GB/s\n", isa_name(isa_used()), probe_fma_gflops(), probe_bandwidth_gbs());
+    for (const char *at = shapes; at && sscanf(at, "%ldx%ldx%ld", &m, &n, &k) == 3;) {
+        for (int layout = 0; layout < 2; layout++) bench_shape(m, n, k, DT_f32, &layouts[layout]);
+        at = strchr(at, ',');
+        if (at) at++;
+    }
+    return 0;
+}
+
 static int bench(void) {
     static const int64_t shapes[][3] = {{1024, 1024, 1024}, {1024, 3072, 768}, {256, 768, 3072}, {64, 768, 768},
                                         {16, 4096, 4096},   {64, 4096, 1024},  {16, 768, 768},   {8, 3072, 768},
@@ -323,7 +336,8 @@ static int bench(void) {
 }
 
 int main(void) {
-    if (getenv("KERNEL_BENCH")) return bench();
+    const char *const benched = getenv("KERNEL_BENCH");
+    if (benched) return strchr(benched, 'x') ? bench_named(benched) : bench();
     TCase *const tests = tcase_create("gemm");
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, shapes_and_layouts_give_the_chain, 0, COUNT_OF(layouts));
